@@ -70,7 +70,6 @@ OF_THE_CALL = {
     "tables/reading": "_open _parquet_pieces csv_header open_parquet",
     "tables/template": "template",
     "fitting/algorithms/levels": "Levels.__post_init__",
-    "fitting/algorithms/network": "NetworkSteps.check",
     "fitting/algorithms/records": "check_unit",
     "fitting/algorithms/streaming": "StreamedPass.check chunks_of",
     "tuning/budget": "taken",

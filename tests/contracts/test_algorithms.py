@@ -11,11 +11,12 @@ import pytest
 from helpers import watching
 from noisette.core.accounting import epsilon
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from noisette.core.bounded import Bounded
 from noisette.core.door import NoiseStream
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Cyclic, Poisson
-from noisette.errors import AdjacencyMismatch, NoisetteError
+from noisette.errors import AdjacencyMismatch, InvalidData, NoisetteError, Unproven
 from noisette.fitting.algorithms import (
     ALGORITHMS,
     Algorithm,
@@ -24,6 +25,7 @@ from noisette.fitting.algorithms import (
     NoisySGD,
     ObjectivePerturbation,
     OutputPerturbation,
+    Passage,
     Public,
     PublicBudget,
     PublicNetwork,
@@ -35,9 +37,12 @@ from noisette.fitting.algorithms import (
     WhitenedObjective,
     train,
 )
+from noisette.fitting.algorithms.correlation import Banded
 from noisette.fitting.algorithms.levels import Levels
+from noisette.fitting.algorithms.network import level_batch
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.algorithms.train import begin
+from noisette.fitting.clipping import clip_rows, row_norms
 from noisette.fitting.losses import Hinge, Logistic, Softmax, Squared
 
 N, D = 120, 3
@@ -53,6 +58,58 @@ NETWORK = PublicNetwork(
     epsilon=2.0, delta=1e-5, adjacency=REPLACE_ONE, size=N, parameters=D, batch_size=30, steps=4,
     clip_norm=0.5,
 )  # fmt: skip
+
+
+class GradientSteps(NetworkSteps):
+    """`NetworkSteps` with a run of its own: any model that gives its gradients record by record."""
+
+    def check(self, records: Any, prepared: Any) -> None:
+        """Refuse records of another number, size or grouping than prepared for."""
+        public, schedule, n = prepared.public, prepared.schedule, records.size
+        public.check_count(n)
+        if records.parameters != public.parameters:
+            raise InvalidData("the model must have the number of parameters that was prepared for.")
+        if not schedule.sampler.independent:
+            schedule.sampler.check(n)
+        groups = [np.arange(n)] if records.members is None else records.members
+        once = np.array_equal(np.sort(np.concatenate(groups)), np.arange(n))
+        if len(groups) != len(schedule.samplers) or not once:
+            raise InvalidData("every record must be in one of the groups that the plan has.")
+        if not public.fixed:
+            raise Unproven("a clip_norm that moves is offered by noisette.nn only.")
+        if public.grouped or schedule.first:
+            raise Unproven("persons with several rows and balanced classes are for noisette.nn.")
+
+    def run(self, records: Any, prepared: Any, passage: Passage) -> list[Any]:  # type: ignore[override]
+        """Return the trained numbers after all steps of the plan."""
+        public, schedule, members = prepared.public, prepared.schedule, records.members
+        counts = None if members is None else [len(m) for m in members]
+        divisor = schedule.normaliser(public.known_size("a network"), counts)
+        banded = None if public.band is None else Banded(public.band)
+        for rows in self._batches(schedule, records, passage.randomness):
+            # proof: CLIP
+            given = np.array(records.gradients(rows), dtype=np.float64)
+            given = given.reshape(len(rows), records.parameters)
+            given[~np.isfinite(row_norms(given))] = 0.0  # such a record adds nothing
+            total = clip_rows(given, public.clip_norm).sum(axis=0)
+            if banded is None:
+                noisy = passage.release(
+                    Bounded(total, public.adjacency, "CLIP", contribution=public.clip_norm)
+                )
+            else:
+                noisy = banded(total, public.clip_norm, public.adjacency, passage.release)
+            records.move(noisy / divisor)
+        trained: list[Any] = records.trained()
+        return trained
+
+    @staticmethod
+    def _batches(schedule: Any, records: Any, randomness: Randomness) -> Any:
+        for _ in range(schedule.uses):
+            if records.members is None:
+                yield from schedule.sampler.schedule(records.size, randomness)
+            else:
+                yield level_batch(schedule.samplers, records.members, randomness)
+
 
 Case = tuple[Algorithm[Any], Any]
 Spoil = Callable[[Algorithm[Any], Any], Case]
@@ -105,11 +162,11 @@ EXAMPLES: dict[str, list[Case]] = {
         ),
     ],
     "network": [
-        (NetworkSteps(), NETWORK),
-        (NetworkSteps(), replace(NETWORK, steps=None, epochs=2, sampling="cyclic", band=3)),
-        (NetworkSteps(), replace(NETWORK, adjacency=ADD_REMOVE, size=150)),
-        (NetworkSteps(), replace(NETWORK, levels=((1.0, N // 2), (2.0, N // 2)))),
-        (NetworkSteps(), replace(NETWORK, plan=NetworkSteps().prepare(NETWORK).plan)),
+        (GradientSteps(), NETWORK),
+        (GradientSteps(), replace(NETWORK, steps=None, epochs=2, sampling="cyclic", band=3)),
+        (GradientSteps(), replace(NETWORK, adjacency=ADD_REMOVE, size=150)),
+        (GradientSteps(), replace(NETWORK, levels=((1.0, N // 2), (2.0, N // 2)))),
+        (GradientSteps(), replace(NETWORK, plan=GradientSteps().prepare(NETWORK).plan)),
     ],
 }
 
@@ -135,7 +192,7 @@ every_case = pytest.mark.parametrize(("algorithm", "public"), CASES)
 
 
 class Slopes:
-    """A linear model that gives its gradients record by record, for `NetworkSteps`."""
+    """A linear model that gives its gradients record by record, for `GradientSteps`."""
 
     weights = None
 
@@ -420,7 +477,7 @@ def test_a_network_is_moved_by_noisy_means_of_cut_gradients() -> None:
     assert (norms > 0.25).any()
     expected = 0.1 * (rows * np.minimum(1.0, 0.25 / norms)).mean(axis=0)
     done = train(
-        NetworkSteps(), public, model, ledger=ledger_for(public),
+        GradientSteps(), public, model, ledger=ledger_for(public),
         randomness=Randomness.from_seed(0),
     )  # fmt: skip
     np.testing.assert_allclose(done.released[0], expected, rtol=1e-2, atol=1e-5)
@@ -444,7 +501,7 @@ def test_a_gradient_that_is_no_number_adds_nothing() -> None:
     model = Broken(public)
     with watching(See()):
         train(
-            NetworkSteps(), public, model, ledger=ledger_for(public),
+            GradientSteps(), public, model, ledger=ledger_for(public),
             randomness=Randomness.from_seed(0),
         )  # fmt: skip
     rows = Slopes(public).gradients(np.arange(2, N))
@@ -461,7 +518,7 @@ def test_a_network_with_levels_needs_every_record_in_one_group(members: Any) -> 
     model, ledger = Slopes(public), ledger_for(public)
     model.members = members
     with pytest.raises(NoisetteError, match="one of the groups"):
-        train(NetworkSteps(), public, model, ledger=ledger, randomness=Randomness.from_seed(0))
+        train(GradientSteps(), public, model, ledger=ledger, randomness=Randomness.from_seed(0))
     assert ledger.charges == []
 
 
@@ -479,4 +536,4 @@ def test_a_network_with_levels_needs_every_record_in_one_group(members: Any) -> 
 )
 def test_public_facts_of_a_network_without_a_proof_are_refused(changes: Any, match: str) -> None:
     with pytest.raises(NoisetteError, match=match):
-        NetworkSteps().prepare(replace(NETWORK, **changes))
+        GradientSteps().prepare(replace(NETWORK, **changes))

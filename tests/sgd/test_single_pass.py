@@ -58,7 +58,8 @@ def test_the_noise_that_runs_has_the_papers_variance(d) -> None:
     alpha, steps, runs = 1.3, 50, 400
     X, y = np.zeros((steps, d)), np.ones(steps)
     sums = [
-        one_pass(X, y, epsilon=alpha, batch_size=1, seed=seed)[0].released[0] for seed in range(runs)
+        one_pass(X, y, epsilon=alpha, batch_size=1, seed=seed)[0].released[0]
+        for seed in range(runs)
     ]
     variance = float(np.mean(np.square(sums))) / steps
     error = math.sqrt(2.0 / (runs * d))

@@ -11,8 +11,6 @@ from scipy import sparse
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.core.adjacency import Adjacency
-from noisette.core.bounded import Bounded
 from noisette.errors import InvalidData, InvalidParameter
 
 _LEAST, _MOST = 1e-30, 1e30
@@ -94,10 +92,3 @@ def clipped_and_measured(rows: Any, bound: float) -> tuple[Any, Floats]:
         clipped.data *= np.repeat(rounded, np.diff(clipped.indptr))
         return clipped, norms
     return matrix * rounded[:, None], norms
-
-
-def clipped_sum(rows: Any, bound: float, adjacency: Adjacency | str) -> Bounded:
-    """Return the sum of clipped rows as a `Bounded` with contribution `bound`."""
-    clipped = clip_rows(rows, bound)
-    total = np.asarray(clipped.sum(axis=0), dtype=float).ravel()
-    return Bounded(total, contribution=bound, adjacency=Adjacency.of(adjacency), proof="CLIP")

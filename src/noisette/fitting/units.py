@@ -60,13 +60,12 @@ class Unit:
     """The theorem behind the numbers by which batches are decided."""
     _too_few = "Found array with {} sample(s) while a minimum of {} is required."
 
+    notes: Any = ()
+    """What a guarantee says about the rows of a unit, in sentences."""
+    _fewest = 1
+
     def __init__(self, count: int) -> None:
         self.count = count
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a guarantee says about the rows of a unit."""
-        return ()
 
     @staticmethod
     def of(ids: Any, rows: int) -> "Unit":
@@ -105,7 +104,7 @@ class Unit:
 
     def check_count(self, adjacency: Adjacency, least: int) -> None:
         """Refuse fewer units than `least` where their number is public."""
-        if adjacency.size_is_public and self.count < least:
+        if adjacency.size_is_public and self.count < max(least, self._fewest):
             raise InvalidData(self._too_few.format(self.count, least))
 
     def check(self, weights: Any, bound: float, max_rows: int | None) -> None:
@@ -219,6 +218,7 @@ class Persons(Unit):
     refusals = ("identifiers",)
     order = ("PERSON-ORDER",)
     _too_few = "there must be rows of at least two persons."
+    _fewest = 2
 
     def __init__(
         self, index: Indices, count: int, *, full: int = 1, max_rows: int | None = None,
@@ -228,7 +228,6 @@ class Persons(Unit):
         self.full = _validate.integer("full", full)
         self.max_rows = None if max_rows is None else _validate.integer("max_rows", max_rows)
         self.sizes: Indices = np.bincount(index, minlength=count)
-        self._grouped: tuple[Indices, Indices] | None = None
 
     @classmethod
     def of(
@@ -368,20 +367,14 @@ class Persons(Unit):
             return said, "A row without an identifier counts as a person of its own."
         return (said,)
 
-    @property
+    @cached_property
     def grouped(self) -> tuple[Indices, Indices]:
         """All rows, person by person, and where the rows of each person start (N + 1 numbers)."""
-        if self._grouped is None:
-            n = len(self.index)
-            # rows of a sparse matrix are sorted by counting, which is faster than by comparing
-            places = (np.ones(n, dtype=bool), (self.index, np.arange(n)))
-            held = sparse.csr_array(places, shape=(self.count, n))
-            self._grouped = held.indices.astype(np.intp), held.indptr.astype(np.intp)
-        return self._grouped
-
-    def check_count(self, adjacency: Adjacency, least: int = 2) -> None:
-        """Refuse a single person where the number of persons is public."""
-        super().check_count(adjacency, 2)
+        n = len(self.index)
+        # rows of a sparse matrix are sorted by counting, which is faster than by comparing
+        places = (np.ones(n, dtype=bool), (self.index, np.arange(n)))
+        held = sparse.csr_array(places, shape=(self.count, n))
+        return held.indices.astype(np.intp), held.indptr.astype(np.intp)
 
     def check(self, weights: Any, bound: float, max_rows: int | None) -> None:
         """Refuse weights that give one person more than one weight, or more rows than the cap."""

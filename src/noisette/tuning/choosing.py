@@ -117,8 +117,7 @@ class EpsilonCurve:
             For a terminal.
 
         """
-        nothing: list[Any] = [None] * len(self.epsilons)
-        areas = nothing if self.auc is None else list(self.auc)
+        areas = [None] * len(self.epsilons) if self.auc is None else self.auc
         found = [
             f"{len(self.accuracy)} epsilons, {self.repeats} times each, {self.rows:,} rows to "
             f"train on, delta = {self.delta:g} ({self.adjacency}): mean ± standard deviation",
@@ -149,11 +148,10 @@ class EpsilonCurve:
             If matplotlib is not installed.
 
         """
-        figure_of = require_figures()
         shown = [("accuracy", self.accuracy, self.plain_accuracy, self.majority)]
         if self.auc is not None and self.plain_auc is not None:
             shown.append(("AUC", self.auc, self.plain_auc, np.full(1, 0.5)))
-        figure = figure_of(figsize=(5.4 * len(shown), 4.4), layout="constrained")
+        figure = require_figures()(figsize=(5.4 * len(shown), 4.4), layout="constrained")
         for axes, each in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
             _picture(axes, self.epsilons, *each)
             axes.set_xlabel(f"ε at δ = {self.delta:g}, {self.adjacency}")
@@ -170,10 +168,11 @@ def _spread(values: Floats) -> float:
 
 
 def _row(name: str, right: Floats, area: Floats | None, remark: str = "") -> str:
-    cells = [
-        f"{each.mean():.3f} ± {_spread(each):.3f}" for each in (right, area) if each is not None
-    ]
-    return "".join([f"{name:<16}", *(f"{cell:<18}" for cell in cells), remark]).rstrip()
+    line = f"{name:<16}"
+    for each in (right, area):
+        if each is not None:
+            line += f"{f'{each.mean():.3f} ± {_spread(each):.3f}':<18}"
+    return (line + remark).rstrip()
 
 
 def require_figures() -> Any:
@@ -267,8 +266,21 @@ def compare_epsilons(
     300
 
     """
-    asked = _increasing(epsilons)
-    _check(estimator, test_share)
+    try:
+        asked = tuple(sorted({_validate.epsilon(each) for each in epsilons}))
+    except TypeError:
+        asked = ()
+    if not asked:
+        raise InvalidParameter("epsilons must be a list of numbers such as [0.3, 1, 3].")
+    names = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    if not {"epsilon", "adjacency", "random_state"} <= set(names) or not is_classifier(estimator):
+        raise InvalidParameter("estimator must be a private classifier of noisette.")
+    if names.get("ledger") is not None:
+        raise InvalidParameter(
+            "the table must be public, so that there is nothing to charge; take the ledger off the "
+            "estimator, and never compare epsilons on rows that a ledger protects."
+        )
+    share = _validate.fraction("test_share", test_share)
     repeats, y = _validate.integer("repeats", repeats), np.asarray(y)
     if hasattr(estimator, "schema"):
         X = Frame.of(X, estimator._read_schema(target=False))
@@ -278,33 +290,30 @@ def compare_epsilons(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakModelWarning)  # the figure shows it
         for _ in range(repeats):
-            parts = _divided(unit, test_share, rows, randomness)
-            more = {} if persons is None else {"persons": _of(unit, parts[0])}
-            found.append(_once(estimator, (X, y, features), parts, asked, more, randomness))
-    return _joined(estimator, asked, found)
+            parts = _divided(unit, share, rows, randomness)
+            found.append(
+                _once(estimator, (X, y, features), parts, asked, persons, unit, randomness)
+            )
+    two, plain = isinstance(found[0][-1], BinaryScores), [each[-1] for each in found]
+    accuracy = _values("accuracy", found)
+    areas = _values("auc", found) if two else None
+    return EpsilonCurve(
+        epsilons=asked,
+        accuracy=accuracy[:-1],
+        auc=None if areas is None else areas[:-1],
+        plain_accuracy=accuracy[-1],
+        plain_auc=None if areas is None else areas[-1],
+        majority=np.array([each.majority[1].value for each in plain]),
+        answer=plain[0].majority[0],
+        rows=parts[2],
+        delta=float(estimator.delta),
+        adjacency=str(Adjacency.of(estimator.adjacency)),
+    )
 
 
-def _increasing(epsilons: Any) -> tuple[float, ...]:
-    try:
-        found = tuple(sorted({_validate.epsilon(each) for each in epsilons}))
-    except TypeError:
-        found = ()
-    if not found:
-        raise InvalidParameter("epsilons must be a list of numbers such as [0.3, 1, 3].")
-    return found
-
-
-def _check(estimator: Any, test_share: float) -> None:
-    names = estimator.get_params() if hasattr(estimator, "get_params") else {}
-    missing = [name for name in ("epsilon", "adjacency", "random_state") if name not in names]
-    if missing or not is_classifier(estimator):
-        raise InvalidParameter("estimator must be a private classifier of noisette.")
-    if names.get("ledger") is not None:
-        raise InvalidParameter(
-            "the table must be public, so that there is nothing to charge; take the ledger off the "
-            "estimator, and never compare epsilons on rows that a ledger protects."
-        )
-    _validate.fraction("test_share", test_share)
+def _values(name: str, found: list[list[Any]]) -> Floats:
+    """Return one row for each epsilon and one without privacy, one column for each repeat."""
+    return np.array([[getattr(each, name).value for each in scores] for scores in found]).T
 
 
 def _unit(X: Any, y: Any, persons: Any) -> Unit:
@@ -314,82 +323,52 @@ def _unit(X: Any, y: Any, persons: Any) -> Unit:
     count = X.rows if isinstance(X, Frame) else len(X) if not hasattr(X, "shape") else X.shape[0]
     if count != len(y):
         raise InvalidData(f"X has {count} rows and y has {len(y)} labels.")
-    given = [
-        ids for ids in (X.persons() if isinstance(X, Frame) else None, persons) if ids is not None
-    ]
-    if len(given) > 1:
+    named = X.persons() if isinstance(X, Frame) else None
+    if named is not None and persons is not None:
         raise InvalidParameter("the schema names its persons itself; leave out persons.")
-    return Unit.of(given[0] if given else None, count)
+    return Unit.of(persons if named is None else named, count)
 
 
 def _divided(
     unit: Unit, share: float, rows: int | None, randomness: Randomness
 ) -> tuple[Indices, Indices, int]:
     """Return the rows to train on, those to test on, and how many units train."""
-    train, test = divided(unit.count, float(share), Adjacency.REPLACE_ONE, randomness)
+    train, test = divided(unit.count, share, Adjacency.REPLACE_ONE, randomness)
     if rows is not None:
-        most = len(train)
-        if _validate.integer("rows", rows, least=2) > most:
+        if _validate.integer("rows", rows, least=2) > len(train):
             raise InvalidParameter(
-                f"rows must be at most {most}, what the table has beside the test part; got {rows}."
+                f"rows must be at most {len(train)}, what the table has beside the test part; "
+                f"got {rows}."
             )
         train = randomness.generator.permutation(train)[:rows]
     return np.sort(unit.rows_of(train)), np.sort(unit.rows_of(test)), len(train)
 
 
-def _of(unit: Any, rows: Indices) -> Persons:
-    """Return whose these rows are, by the same rules."""
-    return Persons.of(unit.index[rows], full=unit.full, max_rows=unit.max_rows)
-
-
 def _once(
     estimator: Any, data: tuple[Any, Any, Any], parts: tuple[Indices, Indices, int],
-    epsilons: tuple[float, ...], more: dict[str, Any], randomness: Randomness,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the scores of one division of the rows, the smallest epsilon first."""
+    epsilons: tuple[float, ...], persons: Any, unit: Any, randomness: Randomness,
+) -> list[Any]:  # fmt: skip
+    """Return the scores of one division of the rows, the smallest epsilon first, privacy none last.
+
+    Whose rows they are is told again, by the same rules, where the caller told it.
+    """
     (X, y, features), (train, test, units) = data, parts
     if len(np.unique(y[train])) < 2:
         raise InvalidData("the rows to train on have a single class; give more rows.")
+    more, scores = {}, []
+    if persons is not None:
+        few = Persons.of(unit.index[train], full=unit.full, max_rows=unit.max_rows)
+        more = {"persons": few}
     X_train, X_test = taken(X, train), taken(X, test)
-    each = []
     for epsilon in epsilons:
         noise = Randomness.from_seed(int(randomness.generator.integers(2**31)))
         model = clone(estimator).set_params(epsilon=epsilon, random_state=noise)
         if "population" in model.get_params() and model.adjacency == "add-remove":
             model.set_params(population=model.population or units)
-        each.append(measure(model.fit(X_train, y[train], **more), X_test, y[test]))
-    plain = measure(plain_model(features, y, train), features[test], y[test])
-    return {"private": each, "plain": plain, "units": units}
-
-
-def _joined(
-    estimator: Any, epsilons: tuple[float, ...], found: list[dict[str, Any]]
-) -> EpsilonCurve:
-    two = isinstance(found[0]["plain"], BinaryScores)
-
-    def scores(name: str, which: Any) -> Floats:
-        return np.array([getattr(which(each), name).value for each in found])
-
-    def private(name: str) -> Floats:
-        return np.stack(
-            [scores(name, lambda each, k=k: each["private"][k]) for k in range(len(epsilons))]
-        )
-
-    def plain(each: dict[str, Any]) -> Any:
-        return each["plain"]
-
-    return EpsilonCurve(
-        epsilons=epsilons,
-        accuracy=private("accuracy"),
-        auc=private("auc") if two else None,
-        plain_accuracy=scores("accuracy", plain),
-        plain_auc=scores("auc", plain) if two else None,
-        majority=np.array([each["plain"].majority[1].value for each in found]),
-        answer=found[0]["plain"].majority[0],
-        rows=found[0]["units"],
-        delta=float(estimator.delta),
-        adjacency=str(Adjacency.of(estimator.adjacency)),
-    )
+        scores.append(measure(model.fit(X_train, y[train], **more), X_test, y[test]))
+    scaler = StandardScaler(with_mean=not sparse.issparse(features))
+    plain = make_pipeline(scaler, LogisticRegression(max_iter=2000))
+    return [*scores, measure(plain.fit(features[train], y[train]), features[test], y[test])]
 
 
 _LEVELS = 100  # of a column: the most common ones
@@ -399,12 +378,9 @@ def features_of(estimator: Any, X: Any) -> Any:
     """Return the rows as a matrix of numbers; X has a `Frame` where the estimator takes cells."""
     if not isinstance(X, Frame):
         return X if sparse.issparse(X) else _filled(np.asarray(X, dtype=float).reshape(len(X), -1))
-    parts = []
-    for column in estimator._read_schema(target=False).columns:
-        if column.used:
-            part = _number if column.reading.word else _levels
-            parts.append(part(X, column.name))
-    return np.hstack(parts)
+    columns = estimator._read_schema(target=False).columns
+    used = [column for column in columns if column.used]
+    return np.hstack([(_number if c.reading.word else _levels)(X, c.name) for c in used])
 
 
 def _filled(rows: Floats) -> Floats:
@@ -423,10 +399,3 @@ def _levels(frame: Frame, name: str) -> Floats:
     codes, _ = frame.codes(name)
     common = np.argsort(-np.bincount(codes[codes >= 0], minlength=1), kind="stable")[:_LEVELS]
     return np.asarray(codes[:, None] == common, dtype=float)
-
-
-def plain_model(features: Any, y: Any, rows: Indices) -> Any:
-    """Return scikit-learn's logistic regression of these rows, columns scaled."""
-    scaler = StandardScaler(with_mean=not sparse.issparse(features))
-    model = make_pipeline(scaler, LogisticRegression(max_iter=2000))
-    return model.fit(features[rows], y[rows])

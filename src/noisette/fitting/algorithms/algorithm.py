@@ -85,11 +85,8 @@ class PreparedBehind(PreparedModel):
     inner: Any = None
 
 
-Q = TypeVar("Q", bound=PreparedBehind)
-
-
 @dataclass(frozen=True)
-class Behind(Algorithm[Q]):
+class Behind(Algorithm[PreparedBehind]):
     """A training behind a release of its own, in one plan.
 
     `epsilon` is the whole budget; `algorithm` has been planned with what is left of it.
@@ -113,11 +110,11 @@ class Behind(Algorithm[Q]):
         """The training of the model itself."""
         return self.algorithm
 
-    def check(self, records: Any, prepared: Q) -> None:
+    def check(self, records: Any, prepared: PreparedBehind) -> None:
         """Refuse data that would break a bound, before anything is charged."""
         self.algorithm.check(records, prepared.inner)
 
-    def passes(self, prepared: Q) -> float:
+    def passes(self, prepared: PreparedBehind) -> float:
         """Return about how often every row is read."""
         return self.algorithm.passes(prepared.inner)
 

@@ -122,7 +122,7 @@ def balancing(chosen: Recommendation, classes: int, epsilon: float) -> Recommend
 
 
 @dataclass(frozen=True)
-class Balanced(Behind[PreparedBehind]):
+class Balanced(Behind):
     """Count the classes with noise, weigh rows by the counts, then run `algorithm`."""
 
     classes: int

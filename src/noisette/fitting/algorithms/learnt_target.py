@@ -6,7 +6,6 @@ depend on the limits, so all of it is known from public facts.
 """
 
 import copy
-import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -58,14 +57,7 @@ class WithLimits:
 
 
 @dataclass(frozen=True)
-class PreparedTarget(PreparedBehind):
-    """The model's own plan behind the two choices, and the quantiles that are asked for."""
-
-    tail: float = _LEAST_TAIL
-
-
-@dataclass(frozen=True)
-class LearntTarget(Behind[PreparedTarget]):
+class LearntTarget(Behind):
     """Choose two quantiles of the targets with noise, cut and scale by them, run `algorithm`.
 
     The records hold targets as they are.
@@ -73,35 +65,40 @@ class LearntTarget(Behind[PreparedTarget]):
 
     summary: ClassVar[str] = "a training behind private limits of its target"
 
-    def prepare(self, public: Public) -> PreparedTarget:
+    def prepare(self, public: Public) -> PreparedBehind:
         """Return the two choices and the model in one plan."""
         # proof: PLAN-BEFORE-LOOK
         inner = self.algorithm.prepare(public)
-        tail = _tail(public, self.epsilon)
+        _tail(public, self.epsilon)  # refuses a size and a budget that cannot buy limits
         proofs = (*inner.proofs, "QUANTILE", "PLAN-BEFORE-LOOK", "ROW-LOCAL")
         whole = replace(inner.public, epsilon=self.epsilon)
         plan = _plan(self.epsilon, inner.plan)
-        return PreparedTarget(whole, plan, proofs, inner.weight_noise, inner, tail)
+        return PreparedBehind(whole, plan, proofs, inner.weight_noise, inner)
 
-    def check(self, records: Records, prepared: PreparedTarget) -> None:
+    def check(self, records: Records, prepared: PreparedBehind) -> None:
         """Refuse data that would break a bound, before anything is charged."""
         if records.rows.shape[0] > _MOST:
             raise InvalidParameter(f"the limits of a target are bought from at most {_MOST} rows.")
-        super().check(_with(records, each(_nothing, records.targets[0])), prepared)
+        nothing = each(partial(np.zeros_like, dtype=float), records.targets[0])
+        super().check(_with(records, nothing), prepared)
 
-    def run(self, records: Records, prepared: PreparedTarget, passage: Passage) -> WithLimits:
+    def run(self, records: Records, prepared: PreparedBehind, passage: Passage) -> WithLimits:
         """Return what the algorithm releases on scaled targets, and the limits."""
         grid, adjacency = Grid(), prepared.public.adjacency
         mechanism: Any = passage.leaf().mechanism
-        y, ends = records.targets[0], []
-        for q in (prepared.tail, 1.0 - prepared.tail):
+        y, ends, tail = records.targets[0], [], _tail(prepared.public, self.epsilon)
+        for q in (tail, 1.0 - tail):
             # proof: QUANTILE
             ranks = joined(partial(_ranks, grid, q > 0.5), Ranks.join, y, records.weights)
             scores = ranks.quantile(
                 q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
             )
             ends.append(passage.release(scores))
-        low, high = _limits(grid, *sorted(ends))
+        first, last = sorted(ends)
+        if first == last:  # neighbours of a single candidate, so that they are a little apart
+            first, last = max(first - 1, 0), min(last + 1, len(grid.points) - 1)
+        low, high = float(grid.points[first]), float(grid.points[last])
+        low, high = low - _WIDER * (high - low), high + _WIDER * (high - low)
         lighter = _with(records, each(partial(scaled, low=low, high=high), y))
         return WithLimits(self.algorithm.run(lighter, prepared.inner, passage.after(1)), low, high)
 
@@ -112,20 +109,8 @@ def _with(records: Records, target: Floats) -> Records:
     return other
 
 
-def _nothing(y: Floats) -> Floats:
-    return np.zeros(len(y))
-
-
 def _ranks(grid: Grid, up: bool, y: Any, weights: Any) -> Ranks:
     return Ranks(grid.snapped(np.asarray(y, dtype=float), up=up), grid.points, weights)
-
-
-def _limits(grid: Grid, first: int, last: int) -> tuple[float, float]:
-    """Return the two chosen candidates, a little apart: neighbours of a single one."""
-    if first == last:
-        first, last = max(first - 1, 0), min(last + 1, len(grid.points) - 1)
-    low, high = float(grid.points[first]), float(grid.points[last])
-    return low - _WIDER * (high - low), high + _WIDER * (high - low)
 
 
 def _plan(epsilon: float, rest: Plan) -> Plan:
@@ -158,7 +143,12 @@ def with_limits(public: Public, recommended: Any) -> Recommendation:
     for left in _LEFT:
         chosen: Recommendation = recommended(replace(public, epsilon=public.epsilon * left))
         plan = _plan(public.epsilon, chosen.algorithm.prepare(chosen.public).plan)
-        if left == _LEFT[-1] or _certified(plan, chosen.public, public.epsilon):
+        delta, adjacency = chosen.public.delta, public.adjacency  # a training may be pure
+        if left == _LEFT[-1]:
+            break
+        if delta > 0.0 and (
+            accounting.epsilon(plan, delta=delta, adjacency=adjacency) <= public.epsilon
+        ):
             break
     note = (
         f"Limits of the target: two private quantiles, {_EACH:g} of epsilon each by themselves; "
@@ -166,11 +156,3 @@ def with_limits(public: Public, recommended: Any) -> Recommendation:
     )
     algorithm = LearntTarget(chosen.algorithm, public.epsilon)
     return replace(chosen, algorithm=algorithm, notes=(*chosen.notes, note))
-
-
-def _certified(plan: Plan, public: Public, epsilon: float) -> bool:
-    """Return whether the plan keeps epsilon at the delta of the training, which may be pure."""
-    if public.delta == 0.0:
-        return False
-    spent = accounting.epsilon(plan, delta=public.delta, adjacency=public.adjacency)
-    return math.isfinite(spent) and spent <= epsilon

@@ -1,18 +1,16 @@
 """Networks: many noisy steps on gradients that somebody else computes, under one charge.
 
 This file has what needs no network library: which sampler, how many steps, how much noise, all
-from public facts. The run is driven by the caller: with PyTorch `noisette.nn.PrivateTraining` does
-it, step by step; `run` does the same for any model that gives its gradients record by record.
+from public facts. The run is driven by the caller, step by step: `noisette.nn.PrivateTraining`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
 from noisette import _validate
-from noisette._typing import Floats, Indices
+from noisette._typing import Indices
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, LaplaceVector
@@ -20,14 +18,13 @@ from noisette.core.plans import Parallel, Plan, Repeat, Run, Sampled, Together
 from noisette.core.plans.leaves import Noisy
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Cyclic, Poisson, Sampler
-from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.errors import InvalidParameter, PermitError, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
-from noisette.fitting.algorithms.correlation import Banded
 from noisette.fitting.algorithms.levels import check_groups, make_level_plan
 from noisette.fitting.algorithms.noisy_sgd import make_sampler
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget, check_scale
-from noisette.fitting.clipping import checked_bound, clipped_sum, row_norms
+from noisette.fitting.clipping import checked_bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,28 +178,6 @@ def level_batch(
     return np.sort(np.concatenate(drawn)) if drawn else np.empty(0, dtype=np.intp)
 
 
-class Differentiable(Protocol):
-    """A model and its records, for `NetworkSteps.run`."""
-
-    size: int
-    """How many records there are."""
-    parameters: int
-    """How many numbers are trained."""
-    weights: None
-    """Sample weights are not offered."""
-    members: list[Indices] | None
-    """The records of each group, where people have levels."""
-
-    def gradients(self, rows: Indices) -> Floats:
-        """Return the gradient of each of these records, one per row, from that record alone."""
-
-    def move(self, mean: Floats) -> None:
-        """Make one step with the noisy mean of the clipped gradients."""
-
-    def trained(self) -> list[Floats]:
-        """Return the trained numbers."""
-
-
 @dataclass(frozen=True)
 class PreparedNetwork(Prepared):
     """A network's plan, and what it means for a training loop."""
@@ -238,23 +213,6 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
             proofs = proofs if schedule.sampler.independent else (*proofs, "PERSON-ORDER")
         return PreparedNetwork(public, plan.under(public.adjacency), proofs)
 
-    def check(self, records: Differentiable, prepared: PreparedNetwork) -> None:
-        """Refuse records of another number, size or grouping than prepared for."""
-        public, schedule, n = prepared.public, prepared.schedule, records.size
-        public.check_count(n)
-        if records.parameters != public.parameters:
-            raise InvalidData("the model must have the number of parameters that was prepared for.")
-        if not schedule.sampler.independent:
-            schedule.sampler.check(n)
-        groups = [np.arange(n)] if records.members is None else records.members
-        once = np.array_equal(np.sort(np.concatenate(groups)), np.arange(n))
-        if len(groups) != len(schedule.samplers) or not once:
-            raise InvalidData("every record must be in one of the groups that the plan has.")
-        if not public.fixed:
-            raise Unproven("a clip_norm that moves is offered by noisette.nn only.")
-        if public.grouped or schedule.first:
-            raise Unproven("persons with several rows and balanced classes are for noisette.nn.")
-
     def passes(self, prepared: PreparedNetwork) -> float:
         """Return about how often every row is read."""
         schedule, size = prepared.schedule, prepared.public.known_size("a network")
@@ -262,36 +220,9 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
         grouped = counts if len(schedule.samplers) > 1 and counts else None
         return schedule.steps * schedule.normaliser(size, grouped) / size
 
-    def run(
-        self, records: Differentiable, prepared: PreparedNetwork, passage: Passage
-    ) -> list[Floats]:
-        """Return the trained numbers after all steps of the plan."""
-        public, schedule, members = prepared.public, prepared.schedule, records.members
-        C, counts = public.clip_norm, None if members is None else [len(m) for m in members]
-        divisor = schedule.normaliser(public.known_size("a network"), counts)
-        banded = None if public.band is None else Banded(public.band)
-        for rows in _batches(schedule, records, passage.randomness):
-            # proof: CLIP
-            given = np.array(records.gradients(rows), dtype=np.float64)
-            given = given.reshape(len(rows), records.parameters)
-            given[~np.isfinite(row_norms(given))] = 0.0  # such a record adds nothing
-            total = clipped_sum(given, C, public.adjacency)
-            if banded is None:
-                noisy = passage.release(total)
-            else:
-                noisy = banded(total.value, C, public.adjacency, passage.release)
-            records.move(noisy / divisor)
-        return records.trained()
-
-
-def _batches(
-    schedule: Schedule, records: Differentiable, randomness: Randomness
-) -> Iterator[Indices]:
-    for _ in range(schedule.uses):
-        if records.members is None:
-            yield from schedule.sampler.schedule(records.size, randomness)
-        else:
-            yield level_batch(schedule.samplers, records.members, randomness)
+    def run(self, records: Any, prepared: PreparedNetwork, passage: Passage) -> NoReturn:
+        """Refuse: a run is driven by its caller."""
+        raise PermitError("a network is trained step by step, by noisette.nn.PrivateTraining.")
 
 
 def make_plan(
