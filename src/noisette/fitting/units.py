@@ -93,8 +93,10 @@ class Unit:
         or a million. A larger bound would cost accuracy, because the error that the solver can
         certify, and the noise that hides it, grow with it.
         """
-        guess = MOST_WITHOUT_GUESS if population is None else 2 * population
-        size, most = self.size(adjacency, population), self.size(adjacency, guess)
+        size, most = self.count, self.count
+        if not adjacency.size_is_public:
+            size = population  # type: ignore[assignment]
+            most = MOST_WITHOUT_GUESS if population is None else 2 * population
         if self.count > most:
             raise InvalidParameter(
                 f"under add-remove at most {most} {self.word}s are accepted here; pass a larger "

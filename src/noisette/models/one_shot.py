@@ -164,7 +164,8 @@ class OneShotClassifier(LinearClassifier):
         chosen, bias = ready.chosen, self._intercept()
         public = chosen.public
         self._set_model(trained.released, public.loss, bias, ready.classes)
-        self.regularization_ = chosen.known_regularization
+        total, size = public.regularization, public.size
+        self.regularization_ = None if total is None or size is None else total / size
         self._bars = bars_of_fit(self, trained, chosen, bias)
         self.weight_noise_ = None
         if chosen.algorithm.name == "output" and not isinstance(public.loss, Softmax):

@@ -69,10 +69,7 @@ def run_budget(
             best = RunBudget(guess, own, score(guess, own), plan)
         if _CLOSE * epsilon <= total <= epsilon:
             break
-        if not math.isfinite(total):
-            guess *= 0.5
-        else:
-            guess *= 0.998 * epsilon / total
+        guess *= 0.998 * epsilon / total if math.isfinite(total) else 0.5
         if best is not None and guess <= best.epsilon:
             break
     if best is None:
@@ -121,23 +118,19 @@ def divided(
                 f"test_share={share:g} of {n} rows leaves nobody on one side; give another share."
             )
         order = generator.permutation(n)
-        train_places, test_places = np.sort(order[:train]), np.sort(order[train:])
-    else:
-        tests = generator.random(n) < share
-        train_places, test_places = np.flatnonzero(~tests), np.flatnonzero(tests)
-    return train_places, test_places
+        return np.sort(order[:train]), np.sort(order[train:])
+    tests = generator.random(n) < share
+    return np.flatnonzero(~tests), np.flatnonzero(tests)
 
 
 def taken(X: Any, places: Indices) -> Any:
     """Return the rows of an array, sparse matrix, tensor, table or dictionary of columns."""
-    if isinstance(X, Frame):
+    if isinstance(X, Frame) or type(X).__module__.startswith("pyarrow"):
         return X.take(places)
     if isinstance(X, Mapping):
         return {name: taken(column, places) for name, column in X.items()}
     if hasattr(X, "iloc"):  # pandas
         return X.iloc[places]
-    if type(X).__module__.startswith("pyarrow"):
-        return X.take(places)
     if isinstance(X, list | tuple):  # each cell as it is
         return [X[place] for place in places]  # proof: ROW-LOCAL
     if hasattr(X, "tocsr"):

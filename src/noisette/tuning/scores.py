@@ -79,10 +79,9 @@ class _Total(RunScore):
         # proof: SCORE-SUM
         numbers = np.clip(self.each(model, X, y), 0.0, 1.0) if len(y) else np.zeros(1)
         numbers = np.where(np.isnan(numbers), 0.0, numbers)  # no probability: the worst number
-        total = [float(on_public_grid(numbers, 1.0, _BITS).sum())]  # proof: EXACT-SUM
-        if pure:
-            return Bounded(np.array(total), adjacency, "SCORE-SUM", l1=1.0)
-        return Bounded(np.array(total), adjacency, "SCORE-SUM", l2=1.0)
+        total = np.array([on_public_grid(numbers, 1.0, _BITS).sum()])  # proof: EXACT-SUM
+        limits: dict[str, Any] = {"l1": 1.0} if pure else {"l2": 1.0}
+        return Bounded(total, adjacency, "SCORE-SUM", **limits)
 
     def noisy(
         self, model: Any, X: Any, y: Any, budget: PublicBudget, permit: Permit,

@@ -290,8 +290,8 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         score = SCORES[_validate.choice("scoring", self.scoring, SCORES)]()
         if self.population is not None:
             _validate.integer("population", self.population)
-        law = self.runs
-        if not isinstance(law, RunLaw):  # `Selected` refuses one that is not in LAWS
+        law = self.runs  # `Selected` refuses one that is not in LAWS
+        if not isinstance(law, RunLaw):
             law = LAWS[_validate.choice("runs", law, LAWS)](_validate.real("mean", self.mean))
         candidates = _candidates(self.grid, self.estimator)
         for each in candidates:

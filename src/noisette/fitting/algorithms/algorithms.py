@@ -1,5 +1,7 @@
 """`ALGORITHMS`: every way to train. A new one is a file and a line here."""
 
+from itertools import compress
+from operator import attrgetter
 from typing import Any
 
 from noisette.fitting.algorithms.algorithm import Algorithm
@@ -31,4 +33,4 @@ ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
 
 def one_shot() -> dict[str, type[Algorithm[Any]]]:
     """Return the algorithms that users may ask for as ``mechanism`` of a linear model."""
-    return {name: kind for name, kind in ALGORITHMS.items() if kind.one_shot}
+    return dict(compress(ALGORITHMS.items(), map(attrgetter("one_shot"), ALGORITHMS.values())))

@@ -26,6 +26,8 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget, check_scale
 from noisette.fitting.clipping import checked_bound
 
+_NO_LEVELS = "what is released before the steps has no proof beside personal levels."
+
 
 @dataclass(frozen=True, kw_only=True)
 class PublicNetwork(PublicBudget):
@@ -90,7 +92,14 @@ class Schedule:
     @classmethod
     def of(cls, plan: Plan) -> "Schedule":
         """Return what `plan` means for a training loop; refuse plans that are none."""
-        first, plan = _steps(plan)
+        first = 0
+        if isinstance(plan, Together) and len(plan.plans) == 2:
+            # proof: CLASS-WEIGHT
+            counts, steps = plan.plans
+            if isinstance(counts, Run) and isinstance(counts.mechanism, LaplaceVector):
+                first, plan = 1, steps
+                if isinstance(steps, Parallel):
+                    raise Unproven(_NO_LEVELS)
         parts = [_single(part) for part in (plan.plans if isinstance(plan, Parallel) else (plan,))]
         mechanism, _, uses = parts[0]
         if len(parts) > 1:
@@ -138,19 +147,6 @@ class Schedule:
                 f"band={band} is longer than the {self.sampler.steps} batches of an epoch, so that "
                 "one record's steps would overlap; use a shorter band."
             )
-
-
-def _steps(plan: Plan) -> tuple[int, Plan]:
-    """Return how many leaves a plan has before its steps, and the plan of these."""
-    if not isinstance(plan, Together) or len(plan.plans) != 2:
-        return 0, plan
-    # proof: CLASS-WEIGHT
-    counts, steps = plan.plans
-    if not isinstance(counts, Run) or not isinstance(counts.mechanism, LaplaceVector):
-        return 0, plan
-    if isinstance(steps, Parallel):
-        raise Unproven("what is released before the steps has no proof beside personal levels.")
-    return 1, steps
 
 
 def _single(plan: Plan) -> tuple[Gaussian, Sampler, int]:
@@ -206,11 +202,13 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
         schedule = Schedule.of(plan)
         schedule.refuse_unproven(public.adjacency, public.band, fixed=public.fixed)
         check_scale(schedule.mechanism, public.clip_norm)
-        proofs = ("SAMPLE-LEVELS",) if len(schedule.samplers) > 1 else ()
-        if public.grouped:
-            # proof: NN-PERSONS
-            proofs = (*proofs, "NN-PERSONS")
-            proofs = proofs if schedule.sampler.independent else (*proofs, "PERSON-ORDER")
+        ordered = public.grouped and not schedule.sampler.independent
+        uses = {
+            "SAMPLE-LEVELS": len(schedule.samplers) > 1,
+            "NN-PERSONS": public.grouped,  # proof: NN-PERSONS
+            "PERSON-ORDER": ordered,
+        }
+        proofs = tuple(name for name, used in uses.items() if used)
         return PreparedNetwork(public, plan.under(public.adjacency), proofs)
 
     def passes(self, prepared: PreparedNetwork) -> float:
@@ -290,7 +288,7 @@ def _least_noise(public: PublicNetwork) -> Plan:
     size = _validate.integer("size", public.known_size("a network"))
     batch_size = _validate.integer("batch_size", public.batch_size)
     _validate.delta_for(public.delta, size)
-    epochs, steps = public.epochs, public.steps
+    epochs, steps, adjacency = public.epochs, public.steps, public.adjacency
     if batch_size > size:
         raise InvalidParameter(
             f"batch_size={batch_size} is larger than the {size} records; choose at most {size}."
@@ -308,27 +306,25 @@ def _least_noise(public: PublicNetwork) -> Plan:
                 f"{chosen} sampling sweeps the data, so its length is a number of epochs, "
                 "not of steps."
             )
-    sampler.participation(public.adjacency)  # refuses what has no proof, before a long calibration
+    sampler.participation(adjacency)  # refuses what has no proof, before a long calibration
 
     def plan(z: float) -> Plan:
         steps = Repeat(Sampled(Gaussian(z), sampler), uses)
         return steps if public.before is None else Together(public.before, steps)
 
-    return plan(
-        accounting.calibrate(
-            plan, epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency
-        )
-    )
+    z = accounting.calibrate(plan, epsilon=public.epsilon, delta=public.delta, adjacency=adjacency)
+    return plan(z)
 
 
 def _for_levels(public: PublicNetwork, batch_size: int, steps: int) -> Plan:
     if public.sampling not in (None, "poisson"):
         raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
     if public.before is not None:
-        raise Unproven("what is released before the steps has no proof beside personal levels.")
-    if max(level for level, _ in public.levels) > public.epsilon:
+        raise Unproven(_NO_LEVELS)
+    own, counts = zip(*public.levels, strict=True)
+    if max(own) > public.epsilon:
         raise InvalidParameter("no level may be above epsilon.")
-    if sum(count for _, count in public.levels) != public.size:
+    if sum(counts) != public.size:
         raise InvalidParameter("the groups must be of all records together.")
     plan = make_level_plan(
         public.levels, delta=public.delta, batch_size=batch_size, steps=steps,

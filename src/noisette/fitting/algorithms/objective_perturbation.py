@@ -28,7 +28,7 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records, solutions
 from noisette.fitting.losses import Loss
-from noisette.fitting.solvers import attainable_tolerance
+from noisette.fitting.solvers import attainable_tolerance, check_ends
 
 _SHARE = 1e-3  # of epsilon and delta, for the solver's error and the accountant's rounding
 TOLERANCE = 1e-9  # of C, on the gradient norm
@@ -279,7 +279,8 @@ def solve_with(
 def check_solve(public: Public, noise: ObjectiveNoise) -> float:
     """Refuse, before the charge, what is not proven to be solved; return `_tolerance`'s reach."""
     tolerance, reach, largest = _tolerance(public, noise)
-    public.check_ends(tolerance, largest)
+    # proof: SOLVER-ENDS
+    check_ends(public.loss, public.for_solver(largest), tolerance)
     return reach
 
 

@@ -20,7 +20,7 @@ from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.records import Records, solutions
-from noisette.fitting.solvers import default_tolerance
+from noisette.fitting.solvers import check_ends, default_tolerance
 
 _LARGEST_SPHERICAL = 2_000  # beyond, Gaussian noise is within 0.2 % and needs no quadrature
 
@@ -61,7 +61,7 @@ class OutputPerturbation(Algorithm[Output]):
     def prepare(self, public: Public) -> Output:
         """Return one noisy release of all models' weights."""
         tolerance = default_tolerance(public.loss, public.for_solver())
-        public.check_ends(tolerance)
+        check_ends(public.loss, public.for_solver(), tolerance)  # proof: SOLVER-ENDS
         bound = sensitivity(public, tolerance / public.ridge * (1.0 + 1e-12))
         dimension = public.models * public.dimension
         mechanism = noise_for(public, dimension)

@@ -16,7 +16,7 @@ from noisette.core.mechanisms import Mechanism
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss
-from noisette.fitting.solvers import PublicFacts, check_ends
+from noisette.fitting.solvers import PublicFacts
 
 # The solvers accept rows that exceed R by rounding (1e-10 relative); the sensitivities pay for ten
 # times that.
@@ -188,11 +188,6 @@ class Public(PublicBudget):
             # proof: PERSON-WEIGHTS
             total=self.most * self.weight_bound if self.grouped else None,
         )
-
-    def check_ends(self, tolerance: float, linear_norm: float = 0.0) -> None:
-        """Refuse before the charge what is not proven to be solved, whatever the rows."""
-        # proof: SOLVER-ENDS
-        check_ends(self.loss, self.for_solver(linear_norm), tolerance)
 
 
 def check_scale(mechanism: Mechanism, unit: float) -> None:

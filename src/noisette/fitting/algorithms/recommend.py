@@ -80,12 +80,6 @@ class Recommendation:
         found: Plan = self.algorithm.prepare(self.public).plan
         return found.under(self.public.adjacency)
 
-    @property
-    def known_regularization(self) -> float | None:
-        """Lambda beside the mean loss, None where it is not known before the data are seen."""
-        total, size = self.public.regularization, self.public.size
-        return None if total is None or size is None else total / size
-
 
 def mechanisms() -> tuple[str, ...]:
     """Return what users may ask for as ``mechanism``: asked when needed, so a new one counts."""
@@ -246,7 +240,7 @@ def for_objective(public: Public) -> float:
     """Return B^2 k / (d W^2 h) for one model, k as derived above; 0 where n is not public."""
     if public.size is None:
         return 0.0
-    hessian = _hessian(public, public.size, public.features)
+    hessian = public.size * public.loss.initial_curvature * public.norm_bound**2 / public.features
     weight = WEIGHT_NORM / public.norm_bound
     moved = public.adjacency.contributions * public.gradient_bound
     each = replace(public, epsilon=public.epsilon / public.models)
@@ -260,7 +254,7 @@ def for_objective(public: Public) -> float:
 def for_output(public: Public, size: int) -> float:
     """Return the Lambda with Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model."""
     weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
-    hessian = _hessian(public, size, public.features)
+    hessian = size * public.loss.initial_curvature * public.norm_bound**2 / public.features
     moved = public.adjacency.contributions * public.gradient_bound
     spread = _spread(public, public.models * public.dimension)  # M^2 of all models together
     reach = spread * public.models * moved * moved
@@ -273,7 +267,8 @@ def weakness(public: Public, mechanism: str) -> str:
     if not all(map(math.isfinite, (size, public.norm_bound, public.loss.lipschitz))):
         return ""
     filled = min(public.features, DIRECTIONS)
-    hessian = _hessian(public, size, filled, CURVATURE)
+    bend = min(public.loss.initial_curvature, CURVATURE)
+    hessian = size * bend * public.norm_bound**2 / filled  # h = n c R^2 / k
     # about the root of `_spread` of one model, without a calibration that takes time
     epsilon, dimension = public.epsilon / public.models, public.dimension
     noise = math.sqrt(dimension * (dimension + 1.0)) / epsilon
@@ -298,12 +293,6 @@ def weakness(public: Public, mechanism: str) -> str:
         "times as large as what there is to learn, so the model may do little better than to "
         f"{learnt}; use a larger epsilon, {delta}fewer columns{GIVE_TABLE.format(raw)}."
     )
-
-
-def _hessian(public: Public, size: float, directions: int, most: float = math.inf) -> float:
-    """Return h = n c R^2 / k, c at most `most`."""
-    bend = min(public.loss.initial_curvature, most)
-    return size * bend * public.norm_bound**2 / directions
 
 
 def _spread(public: Public, dimension: int) -> float:
