@@ -282,7 +282,7 @@ def test_every_algorithm_has_an_example() -> None:
     assert set(EXAMPLES) == set(UNPROVEN) == set(ALGORITHMS)
     for name, cases in EXAMPLES.items():
         assert cases
-        assert all(type(algorithm) is ALGORITHMS[name] for algorithm, _ in cases)
+        assert all(isinstance(algorithm, ALGORITHMS[name]) for algorithm, _ in cases)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

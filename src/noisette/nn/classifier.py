@@ -51,7 +51,7 @@ from noisette.nn.arrays import (
 from noisette.nn.batches import shown
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import check_module
-from noisette.nn.starting import STAGES, Start, begin, public_size
+from noisette.nn.starting import Start, begin, public_size
 from noisette.nn.training import PrivateTraining
 
 Optimizer = Callable[[Any], torch.optim.Optimizer]
@@ -274,10 +274,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         )
 
     def _prepared(self, X: Any, y: Any) -> PreparedNetwork:
-        before_the_charge = STAGES[: STAGES.index(Start.claim)]
         with self._as_it_was(), torch.random.fork_rng(devices=[]):
             asked = self._asked(X, y, None, None)[0]
-            return begin(SimpleNamespace(record_ids=None, **asked), before_the_charge).prepared
+            return begin(SimpleNamespace(record_ids=None, **asked), Start.claim).prepared
 
     def _fit(self, X: Any, y: Any, sample_epsilon: Any, persons: Any) -> None:
         with torch.random.fork_rng(devices=[]):

@@ -327,10 +327,12 @@ STAGES: tuple[Stage, ...] = (
 )  # fmt: skip
 
 
-def begin(asked: Any, stages: tuple[Stage, ...] = STAGES) -> Start:
-    """Go through the stages, in their order."""
+def begin(asked: Any, until: Stage | None = None) -> Start:
+    """Go through the stages, in their order, or those before one of them."""
     start = Start(asked)
-    for stage in stages:
+    for stage in STAGES:
+        if stage is until:
+            break
         stage(start)
     return start
 
