@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from hostile_cells import HostileTable, hostile_neighbours
 from sklearn.linear_model import LogisticRegression as Plain
 
 from noisette import (
@@ -38,7 +39,6 @@ from noisette import (
     save,
 )
 from noisette.audit.findings import Tally
-from noisette.audit.hostile import RawTable, invented, neighbours
 from noisette.audit.whitebox.replay import compare
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
@@ -87,7 +87,7 @@ class Setting:
         return {"adjacency": self.adjacency, "delta": self.delta, "epsilon": EPSILON, **crowd}
 
 
-Runner = Callable[[RawTable, Setting, Any], Any]
+Runner = Callable[[HostileTable, Setting, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def case(name: str, table: str, run: Runner, **facts: Any) -> None:
     CASES[name] = Case(name, table, run, **facts)
 
 
-def told(table: RawTable, *, cap: int | None = None) -> dict[str, Any]:
+def told(table: HostileTable, *, cap: int | None = None) -> dict[str, Any]:
     """Return what ``fit`` is told of blank records and of whose rows they are."""
     options: dict[str, Any] = {}
     if table.weights is not None:
@@ -138,7 +138,7 @@ def fitted(make: Callable[..., Any], **facts: Any) -> Runner:
     """Return a runner of an estimator on rows of numbers."""
     cap = facts.pop("cap", None)
 
-    def run(table: RawTable, setting: Setting, tape: Any) -> Any:
+    def run(table: HostileTable, setting: Setting, tape: Any) -> Any:
         path = Path(tempfile.mkdtemp()) / "ledger.json"
         budget = setting.budget
         ledger = Ledger.open(
@@ -156,7 +156,7 @@ def fitted(make: Callable[..., Any], **facts: Any) -> Runner:
 def on_table(make: Callable[..., Any], **facts: Any) -> Runner:
     """Return a runner of a model of raw tables, in lists of plain values."""
 
-    def run(table: RawTable, setting: Setting, tape: Any) -> Any:
+    def run(table: HostileTable, setting: Setting, tape: Any) -> Any:
         persons = told(table, cap=20).get("persons")
         with table_rules(table.weights):
             model = make(**setting.budget, schema=COLUMNS, random_state=tape, **facts)
@@ -200,14 +200,14 @@ def scored() -> Plain:
     return Plain().fit(X, (X[:, 0] > 0).astype(int))
 
 
-def evaluated(table: RawTable, setting: Setting, tape: Any) -> Any:
+def evaluated(table: HostileTable, setting: Setting, tape: Any) -> Any:
     return evaluate(
         scored(), table.array(), table.labels, **setting.budget, random_state=tape, **told(table)
     )
 
 
 def searched(**facts: Any) -> Runner:
-    def run(table: RawTable, setting: Setting, tape: Any) -> Any:
+    def run(table: HostileTable, setting: Setting, tape: Any) -> Any:
         inner = facts.get("estimator") or LogisticRegression(norm_bound=1.0, classes=[0, 1])
         grid = facts.get("grid", {"regularization": [1e-2, 1e-1]})
         more = {name: facts[name] for name in facts if name not in ("estimator", "grid")}
@@ -222,7 +222,7 @@ def searched(**facts: Any) -> Runner:
 def levelled(grouping: str) -> Runner:
     """Persons with an epsilon of their own, which is public."""
 
-    def run(table: RawTable, setting: Setting, tape: Any) -> Any:
+    def run(table: HostileTable, setting: Setting, tape: Any) -> Any:
         model = SGDClassifier(
             **setting.budget, **TWO, loss="hinge", grouping=grouping, random_state=tape
         )
@@ -336,7 +336,7 @@ NETWORK: dict[str, Any] = {"relations": ("replace-one", "add-remove"), **WITH}
 
 
 def network(**facts: Any) -> Runner:
-    def run(table: RawTable, setting: Setting, tape: Any) -> Any:
+    def run(table: HostileTable, setting: Setting, tape: Any) -> Any:
         import torch
 
         from noisette.nn import PrivateClassifier
@@ -368,10 +368,10 @@ case("network, banded", "rows", network(sampling="cyclic", band=2, batch_size=20
 
 
 @cache
-def made(name: str, unit: str) -> RawTable:
+def made(name: str, unit: str) -> HostileTable:
     kinds, labels = TABLES[name]
     more = ("1", None, True, 7) if isinstance(labels, list) else (np.nan, np.inf, 1e300, "1", None)
-    table = invented(kinds, ROWS, labels, persons=unit == "person")
+    table = HostileTable.invented(kinds, ROWS, labels, persons=unit == "person")
     if name == "alone":  # the record that changes is the only one that pulls at any weight
         nothing = dict.fromkeys(kinds, [0.0] * ROWS)
         table = replace(table, columns=nothing, ends=dict.fromkeys(kinds, (-1.0, 1.0)))
@@ -383,10 +383,10 @@ def replayed(
 ) -> Tally:
     """Replay the neighbours whose names are wanted, and return what was found."""
     adjacency = Adjacency.of(setting.adjacency)
-    first, others = neighbours(made(each.table, setting.unit), adjacency, single=True)
+    first, others = hostile_neighbours(made(each.table, setting.unit), adjacency)
     out = Tally(each.name, (EPSILON, setting.delta))
 
-    def on(table: RawTable) -> Callable[[Any], Any]:
+    def on(table: HostileTable) -> Callable[[Any], Any]:
         return lambda tape: each.run(table, setting, tape)
 
     compare(on(first), {k: on(v) for k, v in others.items() if names(k)}, adjacency, out)

@@ -4,7 +4,6 @@ Identifiers beyond 2^53, dates and category codes stored as whole numbers: a pac
 type for a whole column gives all of them another one because of a single empty cell.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +67,7 @@ def replayed(container: str, unit: str, name: str, adjacency: Adjacency) -> Tall
     make = CONTAINERS[container][1]
 
     def on(world: RawTable) -> Any:
-        cells = make(replace(world, blank=None).whole("ill", "id"))
+        cells = make(world.whole("ill", "id"))
         if container == "parquet":
             cells = Frame.read(cells, Schema.from_dict(facts, learn=True), target=True)
 

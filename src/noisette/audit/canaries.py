@@ -8,9 +8,10 @@ Where the claim is about persons (`Room.persons`), every row stands for a person
 times: all rows of the last person change, and their number as well, since that is private.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +26,12 @@ OWN, OTHER = 40, 25
 """How many rows the person has who changes, and how many in the other world."""
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(NamedTuple):
     """One data set as ``fit`` takes it; `options` are further arguments of ``fit``."""
 
     X: Floats
     y: NDArray[Any]
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from (self.X, self.y, self.options)
+    options: dict[str, Any] = {}  # noqa: RUF012 (never changed)
 
     @property
     def owners(self) -> NDArray[Any]:
@@ -44,25 +41,26 @@ class Data:
     def bare(self) -> "Data":
         """Return the data without levels and weights: only whose rows they are stays."""
         kept = {name: value for name, value in self.options.items() if name == "persons"}
-        return replace(self, options=kept)
+        return self._replace(options=kept)
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two neighbouring data sets; `index` is the record that differs, in the first one.
-
-    Of persons it is the last row of the one who differs, and `changed` has all of them.
-    """
+    """Two neighbouring data sets; the last record of the first one differs."""
 
     name: str
     first: Data
     second: Data
-    index: int
+
+    @property
+    def index(self) -> int:
+        """The record that differs, in the first data set; of a person the last row."""
+        return len(self.first.X) - 1
 
     @property
     def changed(self) -> NDArray[np.intp]:
         """The rows of the record or person that differs, in the first data set."""
-        return np.flatnonzero(self.first.owners == self.first.owners[self.index])
+        return np.flatnonzero(self.first.owners == self.first.owners[-1])
 
 
 @dataclass(frozen=True)
@@ -89,10 +87,6 @@ class Room:
         if self.rows is not None:
             return self.rows
         return wanted if self.most is None else min(wanted, self.most)
-
-    def label(self, k: int) -> Any:
-        """Return the k-th class."""
-        return self.classes[k % len(self.classes)]
 
     def presence(self, rows: int, blank: int) -> dict[str, Floats]:
         """Return the arguments of ``fit`` that say that the last `blank` rows are not there.
@@ -158,49 +152,37 @@ def _rows(room: Room, count: int, row: Any, label: int = 1, *other: float) -> Da
     n = room.count(count)
     X, y = np.tile(_axis(room, row), (n, 1)), _labels(room, np.full(n, label))
     if other:
-        X[::2], y[::2] = _axis(room, other), room.label(0)
+        X[::2], y[::2] = _axis(room, other), room.classes[0]
     return Data(X, y)
 
 
 Record = tuple[Any, int]
 """The first entries of a row, in units of R, and the number of its label."""
+Placed = Callable[[Room], tuple[Data, Record, Record]]
+"""The rows of a canary, its record, and what replaces it under replace-one."""
 
 
-def _pair(name: str, room: Room, data: Data, old: Record, new: Record) -> Neighbours:
-    """Put the canary last; `new` is what replaces it under replace-one."""
+def _pair(name: str, make: Placed, room: Room) -> Neighbours:
+    """Put the canary last."""
+    data, old, new = make(room)
     X, y = data.X.copy(), data.y.copy()
-    X[-1], y[-1] = _axis(room, old[0]), room.label(old[1])
+    X[-1], y[-1] = _axis(room, old[0]), room.classes[old[1]]
     first = room.table(X, y, OWN)
-    last = len(first.X) - 1
     if room.adjacency is Adjacency.ADD_REMOVE:
-        return Neighbours(name, first, room.table(X[:-1], y[:-1]), last)
+        return Neighbours(name, first, room.table(X[:-1], y[:-1]))
     X2, y2 = X.copy(), y.copy()
     if room.adjacency is Adjacency.REPLACE_ONE:
-        X2[-1], y2[-1] = _axis(room, new[0]), room.label(new[1])
-        return Neighbours(name, first, room.table(X2, y2, OTHER), last)
+        X2[-1], y2[-1] = _axis(room, new[0]), room.classes[new[1]]
+        return Neighbours(name, first, room.table(X2, y2, OTHER))
     X2[-1] = 0.0
-    second = room.table(X2, y2, OTHER)
-    for side, blank in ((first, 0), (second, OTHER if room.persons else 1)):
-        side.options.update(room.presence(len(side.X), blank))
-    return Neighbours(name, first, second, last)
+    sides = (first, 0), (room.table(X2, y2, OTHER), OTHER if room.persons else 1)
+    return Neighbours(
+        name,
+        *(d._replace(options=d.options | room.presence(len(d.X), blank)) for d, blank in sides),
+    )
 
 
-Canary = Callable[[Room], Neighbours]
-CANARIES: dict[str, Canary] = {}
-
-
-def _canary(name: str) -> Callable[[Callable[[Room], tuple[Data, Record, Record]]], Canary]:
-    """Register a canary by its rows, its record and what replaces it."""
-
-    def register(make: Callable[[Room], tuple[Data, Record, Record]]) -> Canary:
-        CANARIES[name] = lambda room: _pair(name, room, *make(room))
-        return CANARIES[name]
-
-    return register
-
-
-@_canary("saturated push")
-def saturated_push(room: Room) -> tuple[Data, Record, Record]:
+def _saturated(room: Room) -> tuple[Data, Record, Record]:
     """Many short rows of both labels push w far along -e1; the canary there has a slope near 1.
 
     Replaced by its mirror image with the other label, it moves every direction but e1 twice, the
@@ -211,72 +193,49 @@ def saturated_push(room: Room) -> tuple[Data, Record, Record]:
     return _rows(room, 3000, (-0.3,), 1, 0.3), (old, 1), (new, 0)
 
 
-@_canary("opposite row")
-def opposite(room: Room) -> tuple[Data, Record, Record]:
-    """R e1 against -R e1 among ordinary rows."""
-    return ordinary(room), ((1.0,), 1), ((-1.0,), 1)
-
-
-@_canary("label flip")
-def label_flip(room: Room) -> tuple[Data, Record, Record]:
-    """The same row with another label."""
-    return ordinary(room), ((1.0,), 1), ((1.0,), 0)
-
-
-@_canary("negative margin")
-def negative_margin(room: Room) -> tuple[Data, Record, Record]:
-    """All rows agree on e1, the canary is on the wrong side, and its mirror image as well."""
-    return _rows(room, 120, (1.0,), 1, -1.0), ((0.6, 0.8), 0), ((-0.6, 0.8), 1)
-
-
-@_canary("vertex class")
-def vertex(room: Room) -> tuple[Data, Record, Record]:
-    """Softmax: everybody is of class 0, the canary of the last one, then of the one before."""
-    last = len(room.classes) - 1
-    return _rows(room, 200, (1.0,), 0), ((1.0,), last), ((-1.0,), last - 1)
-
-
-@_canary("orthogonal")
-def orthogonal(room: Room) -> tuple[Data, Record, Record]:
+def _alone(room: Room) -> tuple[Data, Record, Record]:
     """The canary is alone in its direction: the largest leverage, and what whitening stretches."""
     data, alone = ordinary(room), np.eye(room.features)[-1]
-    data.X[:] *= 0.2 * (1.0 - alone)
-    return data, (alone, 1), (-alone, 1)
+    return data._replace(X=data.X * 0.2 * (1.0 - alone)), (alone, 1), (-alone, 1)
 
 
-@_canary("intercept only")
-def intercept_only(room: Room) -> tuple[Data, Record, Record]:
-    """All rows are zero and all but one of one class: only the intercept can move.
-
-    The one is there because many libraries refuse a table of a single class.
-    """
-    data = _rows(room, 60, ())
-    data.y[0] = room.label(0)
-    return data, ((), 0), ((), 1)
+def _zeros(room: Room, count: int, number: Callable[[Any], Any]) -> Data:
+    """Return rows of zeros; `number` gives the numbers of their labels."""
+    n = room.count(count)
+    return Data(np.zeros((n, room.features)), _labels(room, number(np.arange(n))))
 
 
-@_canary("long row")
-def long_row(room: Room) -> tuple[Data, Record, Record]:
-    """Rows far longer than the bound, which clipping must shorten."""
-    return ordinary(room), ((LONG,), 1), ((-LONG,), 1)
+_MAKERS: dict[str, Placed] = {
+    "saturated push": _saturated,
+    "opposite row": lambda room: (ordinary(room), ((1.0,), 1), ((-1.0,), 1)),
+    "label flip": lambda room: (ordinary(room), ((1.0,), 1), ((1.0,), 0)),
+    # all rows agree on e1, the canary is on the wrong side, and its mirror image as well
+    "negative margin": lambda room: (
+        _rows(room, 120, (1.0,), 1, -1.0), ((0.6, 0.8), 0), ((-0.6, 0.8), 1)
+    ),
+    # softmax: everybody is of class 0, the canary of the last one, then of the one before
+    "vertex class": lambda room: (_rows(room, 200, (1.0,), 0), ((1.0,), -1), ((-1.0,), -2)),
+    "orthogonal": _alone,
+    # only the intercept can move; one row is of another class, for many libraries refuse just one
+    "intercept only": lambda room: (_zeros(room, 60, lambda i: i > 0), ((), 0), ((), 1)),
+    # rows far longer than the bound, which clipping must shorten
+    "long row": lambda room: (ordinary(room), ((LONG,), 1), ((-LONG,), 1)),
+    # everybody has the canary's record
+    "duplicates": lambda room: (
+        _rows(room, 60, (0.7, 0.7)), ((0.7, 0.7), 1), ((0.7, 0.7), 0)
+    ),
+    # everybody but the canary has one label
+    "one class": lambda room: (
+        Data(ordinary(room).X, _rows(room, 60, ()).y), ((0.0, 1.0), 0), ((0.0, 1.0), 1)
+    ),
+}  # fmt: skip
 
-
-@_canary("duplicates")
-def duplicates(room: Room) -> tuple[Data, Record, Record]:
-    """Everybody has the canary's record."""
-    return _rows(room, 60, (0.7, 0.7)), ((0.7, 0.7), 1), ((0.7, 0.7), 0)
-
-
-@_canary("one class")
-def one_class(room: Room) -> tuple[Data, Record, Record]:
-    """Everybody but the canary has one label."""
-    data = ordinary(room)
-    data.y[:] = room.label(1)
-    return data, ((0.0, 1.0), 0), ((0.0, 1.0), 1)
+CANARIES: dict[str, Callable[[Room], Neighbours]] = {
+    name: partial(_pair, name, make) for name, make in _MAKERS.items()
+}
 
 
 def among_zeros(room: Room) -> Neighbours:
     """One row among zero rows of all classes: what is the same in both worlds is pure noise."""
-    data = _rows(room, 12, ())
-    data.y[:] = _labels(room, np.arange(len(data.y)) % len(room.classes))
-    return _pair("among zeros", room, data, ((1.0,), 1), ((), 1))
+    data = _zeros(room, 12, lambda i: i % len(room.classes))
+    return _pair("among zeros", lambda room: (data, ((1.0,), 1), ((), 1)), room)

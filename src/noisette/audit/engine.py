@@ -8,8 +8,8 @@ goes to a second test that needs no statistic: releases, or parts of them, that 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from noisette import _validate
 from noisette.audit import bounds
@@ -104,16 +104,10 @@ class Test:
     """One event in one order of the worlds, against the claim path(x) with x = `claimed`."""
 
     def __init__(
-        self,
-        event: tuple[Event, float, float],
-        swapped: bool,
-        path: Path,
-        claimed: float,
-        end: float,
-        fixed: Callable[[int, int, int, int, float], Any],
-        level: float,
+        self, event: tuple[Event, float, float], swapped: bool, path: Path, claimed: float,
+        end: float, fixed: Callable[[int, int, int, int, float], Any], level: float,
         early_stop: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.event, p, q = event
         self.swapped, self.path, self.claimed, self._end = swapped, path, claimed, end
         self._fixed, self._level = fixed, level / 2.0 if early_stop else level
@@ -145,15 +139,13 @@ class Test:
 
     def conclude(self, finished: bool) -> None:
         """Set the lower bound: at any time by betting, by Clopper-Pearson after all runs."""
-        found = 0.0
         if self._betting is not None:
             self.rejected = self._betting.rejected
             start = self.claimed if self.rejected else 0.0
-            found = self._betting.lower(self.path, start, self._end)
-        if finished:
-            found = max(found, float(self._fixed(*self.counts, self._level)))  # never below 0
-            self.rejected = self.rejected or found > self.claimed
-        self.lower = found
+            self.lower = self._betting.lower(self.path, start, self._end)
+        if finished:  # never below 0
+            self.lower = max(self.lower, float(self._fixed(*self.counts, self._level)))
+            self.rejected = self.rejected or self.lower > self.claimed
 
 
 def pair_test(
@@ -168,103 +160,79 @@ def pair_test(
     )  # fmt: skip
 
 
-class Engine:
-    """Checked arguments of one audit, its pilot, its test runs and its result."""
+class Told(NamedTuple):
+    """What the tests say: the best one, its claim, the lower bound, a sentence, mu."""
 
-    def __init__(
-        self,
-        make_model: Callable[[], Any],
-        D: Data,
-        D_prime: Data,
-        statistic: Callable[[Any], float] | None,
-        runs: int,
-        confidence: float,
-        pilot: int | None,
-        output: Output | None,
-        n_jobs: int,
-    ) -> None:
-        self.confidence = _validate.fraction("confidence", confidence)
-        total = _validate.integer("runs", runs, least=LEAST_RUNS)
-        self.pilot = total // 2 if pilot is None else _validate.integer("pilot", pilot, least=2)
-        self.tested = total - self.pilot
-        if self.tested < 2:
-            raise InvalidParameter(f"pilot must leave at least 2 of {total} runs for the test.")
-        self._n_jobs, self._watched = jobs(n_jobs), output is not None
-        alpha = 1.0 - self.confidence
-        self._repeat_level = REPEAT_SHARE * alpha if self._watched else 0.0
-        self.level = alpha - self._repeat_level
-        self._worlds = [World(make_model, data, statistic, output) for data in (D, D_prime)]
-        if self._n_jobs > 1:
-            refuse_generators((make_model, statistic, output))
+    best: Test
+    pair: tuple[float, float]
+    lower: float
+    text: str
+    mu: float | None = None
 
-    def run(
-        self,
-        chosen: Callable[[Outcomes, Outcomes], list[Test]],
-        pair: tuple[float, float],
-        early_stop: bool,
-        progress: bool,
-        name: str,
-    ) -> tuple[list[Test], list[Test], bool]:
-        """Run the pilot, choose, test; return the tests, the repeat tests, whether all ran."""
-        total = 2 * (self.pilot + self.tested)
-        with (
-            bar(name, total, progress) as tick,
-            running(list(self._worlds), self._n_jobs, tick) as rounds,
-        ):
-            on_d, on_d_prime = rounds(self.pilot)
-            self._shown = any(each.digest is not None for each in (*on_d, *on_d_prime))
-            tests = chosen(on_d, on_d_prime)
-            repeated = self._repeat_tests(on_d, on_d_prime, pair, early_stop)
-            done, stopped, size = 0, False, max(32, self._n_jobs * 8)
-            while done < self.tested and not stopped:
-                count = min(size, self.tested - done)
-                on_d, on_d_prime = rounds(count)
-                needed = [test.add(on_d, on_d_prime) for test in (*tests, *repeated)]
-                stopped = any(each is not None for each in needed)
-                done, size = done + count, min(2 * size, 4096)
-        for test in (*tests, *repeated):
-            test.conclude(finished=done == self.tested and not stopped)
-        self.runs = 2 * (self.pilot + done)
-        return tests, repeated, not stopped
 
-    def _repeat_tests(
-        self, on_d: Outcomes, on_d_prime: Outcomes, pair: tuple[float, float], early_stop: bool
-    ) -> list[Test]:
-        orders = ((on_d, on_d_prime, False), (on_d_prime, on_d, True)) if self._watched else ()
-        found = [(repeats(first, second), swapped) for first, second, swapped in orders]
-        level = self._repeat_level / 2.0
-        return [pair_test(e, swapped, pair, level, early_stop) for e, swapped in found if e]
+def audited(
+    make_model: Callable[[], Any], worlds: tuple[Data, Data], pair: tuple[float, float],
+    chosen: Callable[[Outcomes, Outcomes, float], list[Test]], told: Callable[[list[Test]], Told],
+    *, statistic: Callable[[Any], float] | None, runs: int, confidence: float, pilot: int | None,
+    early_stop: bool, output: Output | None, n_jobs: int, progress: bool, name: str,
+) -> TwoWorlds:  # fmt: skip
+    """Run the pilot, choose the tests, run them; a second test looks for repeated noise."""
+    alpha = 1.0 - _validate.fraction("confidence", confidence)
+    total = _validate.integer("runs", runs, least=LEAST_RUNS)
+    pilot = total // 2 if pilot is None else _validate.integer("pilot", pilot, least=2)
+    tested = total - pilot
+    if tested < 2:
+        raise InvalidParameter(f"pilot must leave at least 2 of {total} runs for the test.")
+    n_jobs = jobs(n_jobs)
+    spare = REPEAT_SHARE * alpha if output is not None else 0.0
+    tasks: list[Any] = [World(make_model, data, statistic, output) for data in worlds]
+    if n_jobs > 1:
+        refuse_generators((make_model, statistic, output))
+    with bar(name, 2 * total, progress) as tick, running(tasks, n_jobs, tick) as rounds:
+        on_d, on_d_prime = rounds(pilot)
+        shown = any(each.digest is not None for each in (*on_d, *on_d_prime))
+        tests, repeated = chosen(on_d, on_d_prime, alpha - spare), list[Test]()
+        orders = ((on_d, on_d_prime, False), (on_d_prime, on_d, True)) if spare else ()
+        for first, second, swapped in orders:
+            event = repeats(first, second)
+            if event is not None:
+                repeated.append(pair_test(event, swapped, pair, spare / 2.0, early_stop))
+        done, stopped, size = 0, False, max(32, n_jobs * 8)
+        while done < tested and not stopped:
+            count = min(size, tested - done)
+            on_d, on_d_prime = rounds(count)
+            needed = [test.add(on_d, on_d_prime) for test in (*tests, *repeated)]
+            stopped = any(each is not None for each in needed)
+            done, size = done + count, min(2 * size, 4096)
+    for test in (*tests, *repeated):
+        test.conclude(finished=not stopped)
+    best, claim, lower, text, mu = told(tests)
+    runs = 2 * (pilot + done)
+    detail = f"The event '{best.event}' came {best.counted()}, so {text}."
+    finding = Finding(name, claim, lower, confidence, best.verdict, runs, detail)
+    twin = None
+    if output is not None:
+        twin = _repeated_finding(Finding(
+            f"{name}/repeated noise", claim, 0.0, confidence, "consistent", runs,
+            "No two runs released the same numbers and no part of a release repeated.",
+        ), repeated, shown)  # fmt: skip
+    return TwoWorlds(
+        name, lower, claim, str(best.event), confidence, best.verdict, runs, best.counts, stopped,
+        finding, twin, mu,
+    )  # fmt: skip
 
-    def result(
-        self,
-        name: str,
-        best: Test,
-        pair: tuple[float, float],
-        lower: float,
-        text: str,
-        repeated: list[Test],
-        finished: bool,
-        mu: float | None = None,
-    ) -> TwoWorlds:
-        """Put the outcome into words."""
-        detail = f"The event '{best.event}' came {best.counted()}, so {text}."
-        finding = Finding(name, pair, lower, self.confidence, best.verdict, self.runs, detail)
-        twin = self._repeated_finding(name, pair, repeated) if self._watched else None
-        return TwoWorlds(
-            name, lower, pair, str(best.event), self.confidence, best.verdict, self.runs,
-            best.counts, not finished, finding, twin, mu,
-        )  # fmt: skip
 
-    def _repeated_finding(self, name: str, pair: tuple[float, float], tests: list[Test]) -> Finding:
-        attack = f"{name}/repeated noise"
-        if not self._shown:
-            detail = "No output was shown in which noise could be seen to repeat."
-            return Finding(attack, pair, None, 1.0, "not applicable", self.runs, detail)
-        if not tests:
-            detail = "No two runs released the same numbers and no part of a release repeated."
-            return Finding(attack, pair, 0.0, self.confidence, "consistent", self.runs, detail)
-        best = max(tests, key=lambda test: (test.rejected, test.lower))
-        more = "; fresh noise in every run and every part would not do this"
-        detail = f"{best.event}: {best.counted()}{more if best.rejected else ''}."
-        detail = detail[0].upper() + detail[1:]
-        return Finding(attack, pair, best.lower, self.confidence, best.verdict, self.runs, detail)
+def _repeated_finding(fresh: Finding, tests: list[Test], shown: bool) -> Finding:
+    """Return what the tests for repeated noise found; `fresh` is said where nothing repeated."""
+    if not shown:
+        detail = "No output was shown in which noise could be seen to repeat."
+        return replace(
+            fresh, epsilon_lower=None, confidence=1.0, verdict="not applicable", detail=detail
+        )
+    if not tests:
+        return fresh
+    best = max(tests, key=lambda test: (test.rejected, test.lower))
+    more = "; fresh noise in every run and every part would not do this"
+    detail = f"{best.event}: {best.counted()}{more if best.rejected else ''}."
+    detail = detail[0].upper() + detail[1:]
+    return replace(fresh, epsilon_lower=best.lower, verdict=best.verdict, detail=detail)

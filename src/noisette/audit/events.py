@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette._typing import Bools, Floats
 
@@ -77,35 +76,31 @@ def best_threshold(first: Floats, second: Floats, score: Score) -> tuple[Thresho
     """
     values = np.unique(np.concatenate([first, second]))
     if len(values) > _MOST_CANDIDATES:
-        kept = np.linspace(0, len(values) - 1, _MOST_CANDIDATES).round().astype(int)
-        values = values[kept]
-    n, m = len(first), len(second)
-    first, second = np.sort(first), np.sort(second)
-    best: tuple[float, Threshold, float, float] | None = None
+        values = values[np.linspace(0, len(values) - 1, _MOST_CANDIDATES).round().astype(int)]
+    worlds, found = (np.sort(first), np.sort(second)), []
     for above in (True, False):
         if above:
-            k = n - np.searchsorted(first, values, side="left")
-            j = m - np.searchsorted(second, values, side="left")
+            k, j = (len(x) - np.searchsorted(x, values, side="left") for x in worlds)
         else:
-            k = np.searchsorted(first, values, side="right")
-            j = np.searchsorted(second, values, side="right")
-        scores = score(k.astype(float), n, j.astype(float), m)
+            k, j = (np.searchsorted(x, values, side="right") for x in worlds)
+        scores = score(k.astype(float), len(first), j.astype(float), len(second))
         at = int(np.argmax(scores))
-        if best is None or scores[at] > best[0]:
-            event = Threshold(float(values[at]), above)
-            best = (float(scores[at]), event, (k[at] + 0.5) / (n + 1), (j[at] + 0.5) / (m + 1))
-    assert best is not None
-    return best[1], float(best[2]), float(best[3])
+        chances = _chance(k[at], len(first)), _chance(j[at], len(second))
+        found.append((scores[at], Threshold(float(values[at]), above), *chances))
+    return max(found, key=lambda row: row[0])[1:]
+
+
+def _chance(count: float, runs: int) -> float:
+    """Return a probability that the pilot estimates, never 0 or 1."""
+    return float((count + 0.5) / (runs + 1))
 
 
 def repeats(
     first: Sequence[Outcome], second: Sequence[Outcome]
 ) -> tuple[Repetition, float, float] | None:
     """Return the repetition that tells `first` from `second` best, or None if there is none."""
-    n, m = len(first), len(second)
-    found: list[tuple[float, Repetition, float, float]] = []
-    pattern = Counter(outcome.pattern for outcome in first)
-    other = Counter(outcome.pattern for outcome in second)
+    n, m, found = len(first), len(second), []
+    pattern, other = (Counter(each.pattern for each in world) for world in (first, second))
     likely = frozenset(key for key in pattern if pattern[key] / n > other[key] / m + 0.05)
     if likely:
         p, q = sum(pattern[key] for key in likely) / n, sum(other[key] for key in likely) / m
@@ -113,13 +108,12 @@ def repeats(
     digest = Counter(outcome.digest for outcome in first)
     p = sum(count for count in digest.values() if count > 1) / n
     if p > 0 and None not in digest:
-        seen = frozenset(digest)
-        q = sum(outcome.digest in seen for outcome in second) / m
-        found.append((p - q, Repetition("digest", seen), p, q))
+        q = sum(outcome.digest in digest for outcome in second) / m
+        found.append((p - q, Repetition("digest", frozenset(digest)), p, q))
     if not found:
         return None
     _, event, p, q = max(found, key=lambda row: row[0])
-    return event, (p * n + 0.5) / (n + 1), (q * m + 0.5) / (m + 1)
+    return event, _chance(p * n, n), _chance(q * m, m)
 
 
 def trace(output: Any) -> tuple[Hashable, Hashable]:
@@ -157,7 +151,7 @@ class Box:
         rows = vectors(outcomes, 1 + max((i for i, *_ in self.conditions), default=0))
         inside = np.ones(len(rows), dtype=bool)
         for i, absolute, above, threshold in self.conditions:
-            column = np.abs(rows[:, i]) if absolute else rows[:, i]
+            column = _column(rows, i, absolute)
             inside &= column > threshold if above else column <= threshold
         return inside
 
@@ -186,81 +180,61 @@ def best_box(
 ) -> tuple[Box, float, float]:
     """Return the box with the best score, and P and P' as the pilot estimates them."""
     width = max(vectors(first).shape[1], vectors(second).shape[1])
-    x, y = vectors(first, width), vectors(second, width)
-    kept = _telling(x, y)
-    columns = [(i, absolute) for i in kept for absolute in (False, True)]
-    binned = [_bins(*(_column(rows, *key) for rows in (x, y))) for key in columns]
+    worlds = x, y = vectors(first, width), vectors(second, width)
+    columns = [(i, absolute) for i in _telling(x, y) for absolute in (False, True)]
+    edges, bins = [], []
+    for key in columns:
+        cells = [_column(rows, *key) for rows in worlds]
+        edges.append(np.unique(np.quantile(np.concatenate(cells), _GRID, method="inverted_cdf")))
+        bins.append([np.searchsorted(edges[-1], each) for each in cells])
     best: tuple[float, Box, float, float] | None = None
-    n, m = len(x), len(y)
-    for a, b in itertools.combinations(range(len(columns)), 2):
-        for up_a, up_b in itertools.product((False, True), repeat=2):
-            k, j = (_inside(binned[a], binned[b], w, up_a, up_b) for w in (0, 1))
-            scores = score(k, n, j, m)
+    for pair in itertools.combinations(range(len(columns)), 2):
+        shape = [len(edges[c]) + 1 for c in pair]
+        for up in itertools.product((False, True), repeat=2):
+            k, j = (_inside(*(bins[c][world] for c in pair), shape, up) for world in (0, 1))
+            scores = score(k, len(x), j, len(y))
             at = np.unravel_index(int(np.argmax(scores)), scores.shape)
             if best is None or scores[at] > best[0]:
-                pairs = ((a, up_a, int(at[0])), (b, up_b, int(at[1])))
-                box = Box(tuple(_conditions(columns, binned, pairs)))
-                p, q = (k[at] + 0.5) / (n + 1), (j[at] + 0.5) / (m + 1)
-                best = (float(scores[at]), box, float(p), float(q))
+                conditions = tuple(
+                    (*columns[c], above, float(edges[c][edge]))
+                    for c, above, edge in zip(pair, up, at, strict=True)
+                    if edge < len(edges[c])
+                )
+                chances = _chance(k[at], len(x)), _chance(j[at], len(y))
+                best = (float(scores[at]), Box(conditions), *chances)
     assert best is not None
     return best[1:]
-
-
-@dataclass(frozen=True)
-class _Binned:
-    edges: Floats
-    bins: tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 def _column(rows: Floats, i: int, absolute: bool) -> Floats:
     return np.abs(rows[:, i]) if absolute else rows[:, i]
 
 
-def _bins(x: Floats, y: Floats) -> _Binned:
-    pooled = np.concatenate([x, y])
-    edges = np.unique(np.quantile(pooled, _GRID, method="inverted_cdf"))
-    return _Binned(edges, (np.searchsorted(edges, x), np.searchsorted(edges, y)))
-
-
-def _inside(a: _Binned, b: _Binned, world: int, up_a: bool, up_b: bool) -> Floats:
+def _inside(a: Any, b: Any, shape: Sequence[int], up: tuple[bool, ...]) -> Floats:
     """Counts of runs in every box of two conditions; the last row and column mean no condition."""
-    shape = (len(a.edges) + 1, len(b.edges) + 1)
-    flat = np.bincount(a.bins[world] * shape[1] + b.bins[world], minlength=shape[0] * shape[1])
+    flat = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1])
     table = flat.reshape(shape).cumsum(axis=0).cumsum(axis=1).astype(float)
-    if up_a:
+    if up[0]:
         table = np.concatenate([table[-1:] - table[:-1], table[-1:]])
-    if up_b:
+    if up[1]:
         table = np.concatenate([table[:, -1:] - table[:, :-1], table[:, -1:]], axis=1)
     return table
 
 
-def _conditions(
-    columns: list[tuple[int, bool]], binned: list[_Binned], chosen: Sequence[tuple[int, bool, int]]
-) -> list[Condition]:
-    found = []
-    for column, above, edge in chosen:
-        if edge < len(binned[column].edges):
-            i, absolute = columns[column]
-            found.append((i, absolute, above, float(binned[column].edges[edge])))
-    return found
-
-
 def _telling(x: Floats, y: Floats) -> list[int]:
     """The numbers that differ most between the worlds, at most eight: pairs are searched."""
-    if x.shape[1] <= _MOST_NUMBERS:
-        return list(range(x.shape[1]))
 
-    def measure(i: int) -> float:
-        return max(
-            _distance(np.sort(_column(x, i, how)), np.sort(_column(y, i, how)))
-            for how in (False, True)
-        )
+    def measure(i: int) -> float:  # Kolmogorov's distance
+        cells = [[np.sort(_column(rows, i, how)) for rows in (x, y)] for how in (False, True)]
+        below = [
+            [np.searchsorted(each, np.concatenate(two), side="right") / len(each) for each in two]
+            for two in cells
+        ]
+        return float(np.max([np.abs(one - other) for one, other in below]))
 
-    return sorted(range(x.shape[1]), key=measure, reverse=True)[:_MOST_NUMBERS]
-
-
-def _distance(x: Floats, y: Floats) -> float:
-    """Kolmogorov's distance of two sorted samples."""
-    grid = np.concatenate([x, y])
-    below = [np.searchsorted(each, grid, side="right") / len(each) for each in (x, y)]
-    return float(np.max(np.abs(below[0] - below[1])))
+    order = range(x.shape[1])
+    return (
+        list(order)
+        if len(order) <= _MOST_NUMBERS
+        else sorted(order, key=measure, reverse=True)[:_MOST_NUMBERS]
+    )

@@ -15,8 +15,7 @@ import hashlib
 import logging
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
@@ -38,8 +37,7 @@ _SOURCES = ("random.", "numpy.random.")
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, np.generic)
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(NamedTuple):
     """A digest of one value, and the name that a reader knows it by."""
 
     label: str
@@ -51,7 +49,7 @@ State = dict[str, Note]
 
 def fitted_state(model: Any) -> State:
     """Return the notes of a model by path."""
-    walk = _Walk()
+    walk = _Walk({})
     walk.visit(model, "", "", "")
     return walk.found
 
@@ -64,21 +62,25 @@ def _digest(*parts: Any) -> bytes:
     return hashed.digest()
 
 
-@dataclass
 class _Walk:
-    found: State = field(default_factory=dict)
-    _open: dict[int, Any] = field(default_factory=dict)  # keeps them alive, so that ids stay theirs
+    def __init__(self, opened: dict[int, Any]) -> None:
+        self.found: State = {}
+        self._open = dict(opened)  # keeps them alive, so that ids stay theirs
 
     def visit(self, value: Any, path: str, label: str, owner: str) -> None:
         """Note a value; `owner` is the label of the object that holds it."""
         if isinstance(value, np.ndarray) and value.dtype != object:
             self._array(value, path, label)
-        elif isinstance(value, _PLAIN):
-            self._note(f"{path}:kind", label, type(value).__qualname__)
+            return
+        plain = isinstance(value, _PLAIN)
+        drawing = f"{type(value).__module__}.".startswith(_SOURCES)
+        if not plain and (isinstance(value, _SKIPPED) or drawing or id(value) in self._open):
+            return
+        self._note(f"{path}:kind", label, type(value).__qualname__)
+        if plain:
             self._note(path, label, type(value).__name__, value)
-        elif not _skipped(value) and id(value) not in self._open:
+        else:
             self._open[id(value)] = value
-            self._note(f"{path}:kind", label, type(value).__qualname__)
             self._opened(value, path, label, owner)
 
     def _note(self, path: str, label: str, *parts: Any) -> None:
@@ -117,19 +119,16 @@ class _Walk:
             for name in ("index", "columns"):
                 self.visit(np.asarray(getattr(value, name, ())), f"{path}:{name}", label, owner)
         elif isinstance(value, set | frozenset):
-            self._note(path, label, *sorted(self._whole(item) for item in value))
+            self._note(path, label, *sorted(map(self._whole, value)))
         elif isinstance(value, Mapping):
-            self._mapping(value, path, label, owner)
+            keys = {key: self._whole(key) for key in value}
+            self._note(f"{path}:keys", label, *sorted(keys.values()))
+            for key, inner in value.items():
+                self.visit(inner, f"{path}[{keys[key].hex()}]", label, owner)
         elif isinstance(value, list | tuple):
             self._items(value, path, label, owner)
         else:
             self._object(value, path, label)
-
-    def _mapping(self, value: Mapping[Any, Any], path: str, label: str, owner: str) -> None:
-        keys = {key: self._whole(key) for key in value}
-        self._note(f"{path}:keys", label, *sorted(keys.values()))
-        for key, inner in value.items():
-            self.visit(inner, f"{path}[{keys[key].hex()}]", label, owner)
 
     def _items(self, items: Any, path: str, label: str, owner: str) -> None:
         self._note(f"{path}:length", label, len(items))
@@ -138,7 +137,9 @@ class _Walk:
             if len(items) > _FEW:
                 return
         for i, item in enumerate(items):
-            if _named(item):  # a step of a pipeline, a part of a union: known by its name
+            named = isinstance(item, tuple) and len(item) > 1 and isinstance(item[0], str)
+            if named and (hasattr(item[1], "fit") or hasattr(item[1], "transform")):
+                # a step of a pipeline, a part of a union: known by its name
                 inner = f"{owner}.{item[0]}" if owner else item[0]
                 self.visit(item[1], f"{path}[{i}]", inner, inner)
                 self.visit(list(item[2:]), f"{path}[{i}]:more", inner, inner)
@@ -148,7 +149,7 @@ class _Walk:
 
     def _whole(self, value: Any) -> bytes:
         """Return one digest of a value and everything in it that is not open already."""
-        inner = _Walk(_open=dict(self._open))
+        inner = _Walk(self._open)
         inner.visit(value, "", "", "")
         notes = inner.found
         return _digest(*(part for path in sorted(notes) for part in (path, notes[path].digest)))
@@ -156,7 +157,12 @@ class _Walk:
     def _object(self, value: Any, path: str, label: str) -> None:
         if isinstance(value, functools.partial):
             self.visit([*value.args, *value.keywords.values()], f"{path}:given", label, label)
-        held = dict(_held(value))
+        held = dict(getattr(value, "__dict__", {}))
+        for kind in type(value).__mro__:
+            slots = vars(kind).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                    held[name] = getattr(value, name)
         for name, inner in held.items():
             self.visit(inner, f"{path}.{name}", f"{label}.{name}" if label else name, label)
         if not held:  # compiled classes keep their state where only a copy can see it
@@ -166,26 +172,3 @@ class _Walk:
             except Exception:  # it cannot be copied, so nothing more can be seen
                 return
             self.visit(parts, f"{path}:state", label, label)
-
-
-def _skipped(value: Any) -> bool:
-    return isinstance(value, _SKIPPED) or f"{type(value).__module__}.".startswith(_SOURCES)
-
-
-def _named(item: Any) -> bool:
-    return (
-        isinstance(item, tuple)
-        and len(item) > 1
-        and isinstance(item[0], str)
-        and (hasattr(item[1], "fit") or hasattr(item[1], "transform"))
-    )
-
-
-def _held(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of an object, those in slots included."""
-    yield from getattr(value, "__dict__", {}).items()
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                yield name, getattr(value, name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -20,6 +21,8 @@ from noisette.audit.canaries import LONG, OTHER, OWN, Data, Room, ordinary
 from noisette.core.adjacency import Adjacency
 
 Record = tuple[Any, Any]
+Moves = dict[str, tuple[Callable[[int], Any], int]]
+"""Name of a family -> its j-th row, and how many there are."""
 MANY = 1000
 """Records in families that can have any number of them."""
 
@@ -31,15 +34,22 @@ class Table:
     rows: list[Any]
     labels: list[Any]
     wrapped: Callable[[list[Any]], Any]
-    moves: Callable[[Table], list[Family]]
+    moves: Moves
     room: Room
 
     def families(self, missing: bool) -> list[Family]:
         """Return all families; one has missing entries, for estimators that say they take them."""
-        found = self.moves(self)
-        if missing and isinstance(self.rows[-1], np.ndarray):
-            found.append(_subsets("a missing entry", self, _missing))
-        return [*found, _other_label(self)]
+        row, label = self.rows[-1], self.labels[-1]
+        moves = dict(self.moves)
+        if missing and isinstance(row, np.ndarray):
+            moves["a missing entry"] = _subsets(
+                row, lambda cells: None if row.dtype == object else np.nan
+            )
+        others = [each for each in self.room.classes if each != label]
+        return [
+            *(Family(name, self, partial(_moved, of, label), n) for name, (of, n) in moves.items()),
+            Family("another label", self, lambda j: (row, others[j]), len(others)),
+        ]
 
     @property
     def blankable(self) -> bool:
@@ -55,25 +65,25 @@ class Table:
 
     def data(self, record: Record | None) -> Data:
         """Return the table with this last record; None: missing, blank, else an ordinary one."""
-        rows, labels = self.rows[:-1], self.labels[:-1]
-        relation = self.room.adjacency
+        relation, options = self.room.adjacency, dict[str, Any]()
+        row, label = record or (self.rows[-1], self.labels[-1])
+        own = 1
         if record is None and relation is Adjacency.ADD_REMOVE:
-            return Data(self.wrapped(rows), np.asarray(labels), self._persons(len(rows), 1))
-        row, label = (self.rows[-1], self.labels[-1]) if record is None else record
-        own = 1 if not self.room.persons else OTHER if record is None else OWN
-        rows, labels = [*rows, *[row] * own], [*labels, *[label] * own]
-        options = self._persons(len(rows), own)
+            own = 0
+        elif self.room.persons:
+            own = OTHER if record is None else OWN
+        rows, labels = [*self.rows[:-1], *[row] * own], [*self.labels[:-1], *[label] * own]
+        if self.room.persons:
+            options["persons"] = np.minimum(np.arange(len(rows)), len(self.rows) - 1)
         if relation is Adjacency.ZERO_OUT and self.blankable:
             options |= self.room.presence(len(rows), blank=own if record is None else 0)
             if record is None:
                 rows[-own:] = [np.zeros_like(row)] * own
         return Data(self.wrapped(rows), np.asarray(labels), options)
 
-    def _persons(self, rows: int, own: int) -> dict[str, Any]:
-        """Return whose rows they are, where the claim is about persons: the last one has `own`."""
-        if not self.room.persons:
-            return {}
-        return {"persons": np.minimum(np.arange(rows), rows - own)}
+
+def _moved(row: Callable[[int], Any], label: Any, j: int) -> Record:
+    return row(j), label
 
 
 @dataclass(frozen=True)
@@ -98,12 +108,24 @@ def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
             return np.array(rows)
         return import_module("pandas").DataFrame(np.array(rows), columns=names)
 
+    def pulled(rows: Any, far: Any) -> Moves:
+        others = np.sort(rows[:-1], axis=0)
+        low, high = others[len(others) // 2 - 1], others[len(others) // 2]
+        return {
+            # farther out than all others, in every column
+            "an extreme record": (lambda j: room.norm * (LONG + j) * far, MANY),
+            # between the two rows in the middle of every column, where it is the median
+            "a record in the middle": (
+                lambda j: low + (j + 1.0) / (MANY + 1.0) * (high - low), MANY
+            ),
+        }  # fmt: skip
+
     X, y, _ = ordinary(room)
-    signs = (-1.0) ** np.arange(room.features)
+    signs, bits = (-1.0) ** np.arange(room.features), (X > 0.0).astype(float)
     for rows, moves in (
-        (X, lambda table: [_extreme(table, signs), _central(table)]),
-        (np.abs(X), lambda table: [_extreme(table, np.abs(signs)), _central(table)]),
-        ((X > 0.0).astype(float), lambda table: [_subsets("other bits", table, _flipped)]),
+        (X, pulled(X, signs)),
+        (np.abs(X), pulled(np.abs(X), np.abs(signs))),
+        (bits, {"other bits": _subsets(bits[-1], lambda cells: 1.0 - cells)}),
     ):
         yield Table(list(rows), list(y), wrapped, moves, room)
 
@@ -121,57 +143,19 @@ def text_tables(room: Room) -> Iterator[Table]:
     def new_words(j: int) -> Any:
         return np.array([f"word{j}"] * d, dtype=object)
 
-    yield Table(list(cells), labels, as_table, _of_rows("a new category", new_words), room)
+    yield Table(list(cells), labels, as_table, {"a new category": (new_words, MANY)}, room)
     texts = [" ".join(row) for row in cells]
-    yield Table(texts, labels, list, _of_rows("a new word", "word{}".format), room)
+    yield Table(texts, labels, list, {"a new word": ("word{}".format, MANY)}, room)
 
 
-# --- families ------------------------------------------------------------------------------------
-
-
-def _of_rows(name: str, row: Callable[[int], Any]) -> Callable[[Table], list[Family]]:
-    """Records with any number of other rows and the ordinary label."""
-    return lambda table: [Family(name, table, lambda j: (row(j), table.labels[-1]), MANY)]
-
-
-def _other_label(table: Table) -> Family:
-    """The ordinary row with the other labels."""
-    others = [label for label in table.room.classes if label != table.labels[-1]]
-    return Family("another label", table, lambda j: (table.rows[-1], others[j]), len(others))
-
-
-def _extreme(table: Table, signs: Any) -> Family:
-    """Farther out than all others, in every column."""
-    far = _of_rows("an extreme record", lambda j: table.room.norm * (LONG + j) * signs)
-    return far(table)[0]
-
-
-def _central(table: Table) -> Family:
-    """Between the two rows in the middle of every column, where it is the median."""
-    others = np.sort(np.array(table.rows[:-1]), axis=0)
-    low, high = others[len(others) // 2 - 1], others[len(others) // 2]
-    between = _of_rows(
-        "a record in the middle", lambda j: low + (j + 1.0) / (MANY + 1.0) * (high - low)
-    )
-    return between(table)[0]
-
-
-def _subsets(name: str, table: Table, change: Callable[[Any, Any], None]) -> Family:
+def _subsets(ordinary_row: Any, changed: Callable[[Any], Any]) -> tuple[Callable[[int], Any], int]:
     """The ordinary row with some entries changed, in all ways (of few columns)."""
-    width = min(len(table.rows[-1]), 8)
+    width = min(len(ordinary_row), 8)
 
-    def record(j: int) -> Record:
-        row, chosen = np.array(table.rows[-1]), np.zeros(len(table.rows[-1]), dtype=bool)
+    def record(j: int) -> Any:
+        row, chosen = np.array(ordinary_row), np.zeros(len(ordinary_row), dtype=bool)
         chosen[:width] = (j + 1) >> np.arange(width) & 1
-        change(row, chosen)
-        return row, table.labels[-1]
+        row[chosen] = changed(row[chosen])
+        return row
 
-    return Family(name, table, record, 2**width - 1)
-
-
-def _missing(row: Any, chosen: Any) -> None:
-    row[chosen] = None if row.dtype == object else np.nan
-
-
-def _flipped(row: Any, chosen: Any) -> None:
-    row[chosen] = 1.0 - row[chosen]
+    return record, 2**width - 1

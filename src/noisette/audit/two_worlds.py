@@ -16,7 +16,7 @@ import numpy as np
 from noisette import _validate
 from noisette.audit import bounds
 from noisette.audit.bounds import odds
-from noisette.audit.engine import Data, Engine, Outcomes, Test, TwoWorlds, pair_test
+from noisette.audit.engine import Data, Outcomes, Test, Told, TwoWorlds, audited, pair_test
 from noisette.audit.events import Event, Score, best_box, best_threshold
 from noisette.audit.findings import ClaimLike, gaussian_mu, pairs_of
 from noisette.audit.worlds import Output, released
@@ -108,28 +108,34 @@ def two_worlds(
 
     """
     pairs = pairs_of(claim)
-    engine = Engine(make_model, D, D_prime, statistic, runs, confidence, pilot, output, n_jobs)
-    level = engine.level / 2.0
 
-    def choose(first: Outcomes, second: Outcomes, swapped: bool) -> Test:
+    def choose(first: Outcomes, second: Outcomes, swapped: bool, level: float) -> Test:
         candidates = []
-        for epsilon, delta in pairs:
-            score = partial(bounds.epsilon_lower, delta=delta, level=level)
+        for pair in pairs:
+            score = partial(bounds.epsilon_lower, delta=pair[1], level=level)
             event = _best_event(first, second, score)
-            _, p, q = event
-            candidates.append((_growth(p, q, epsilon, delta), (epsilon, delta), event))
+            candidates.append((_growth(*event[1:], *pair), pair, event))
         _, pair, event = max(candidates, key=lambda row: row[0])
         return pair_test(event, swapped, pair, level, early_stop)
 
-    def chosen(on_d: Outcomes, on_d_prime: Outcomes) -> list[Test]:
-        return [choose(on_d, on_d_prime, False), choose(on_d_prime, on_d, True)]
+    def chosen(on_d: Outcomes, on_d_prime: Outcomes, level: float) -> list[Test]:
+        return [
+            choose(on_d, on_d_prime, False, level / 2.0),
+            choose(on_d_prime, on_d, True, level / 2.0),
+        ]
 
-    tests, repeated, finished = engine.run(chosen, pairs[0], early_stop, progress, name)
-    best = max(tests, key=lambda test: (test.rejected, test.lower - test.claimed))
-    pair = best.path(best.claimed)
-    at = f" at delta = {pair[1]:.3g}" if pair[1] else ""
-    text = f"epsilon is at least {best.lower:.3f}{at}, claimed is {pair[0]:.4g}"
-    return engine.result(name, best, pair, best.lower, text, repeated, finished)
+    def told(tests: list[Test]) -> Told:
+        best = max(tests, key=lambda test: (test.rejected, test.lower - test.claimed))
+        pair = best.path(best.claimed)
+        at = f" at delta = {pair[1]:.3g}" if pair[1] else ""
+        text = f"epsilon is at least {best.lower:.3f}{at}, claimed is {pair[0]:.4g}"
+        return Told(best, pair, best.lower, text)
+
+    return audited(
+        make_model, (D, D_prime), pairs[0], chosen, told, statistic=statistic, runs=runs,
+        confidence=confidence, pilot=pilot, early_stop=early_stop, output=output, n_jobs=n_jobs,
+        progress=progress, name=name,
+    )  # fmt: skip
 
 
 def gdp_two_worlds(
@@ -222,29 +228,28 @@ def gdp_two_worlds(
     delta = _validate.delta(delta)
     if delta == 0.0:
         raise InvalidParameter("delta must be above 0: a Gaussian curve has no epsilon at 0.")
-    engine = Engine(make_model, D, D_prime, statistic, runs, confidence, pilot, output, n_jobs)
 
-    def chosen(on_d: Outcomes, on_d_prime: Outcomes) -> list[Test]:
-        score = partial(bounds.mu_lower, level=engine.level)
-        event = _best_event(on_d, on_d_prime, score)
+    def chosen(on_d: Outcomes, on_d_prime: Outcomes, level: float) -> list[Test]:
+        event = _best_event(on_d, on_d_prime, partial(bounds.mu_lower, level=level))
         # The promise is the hypograph of a concave curve; the tangent at q is one of its pairs.
-        _, _, q = event
-        slope = -claimed * float(bounds.normal_quantile(q)) - claimed * claimed / 2.0
+        slope = -claimed * float(bounds.normal_quantile(event[2])) - claimed * claimed / 2.0
 
         def path(m: float) -> tuple[float, float]:
             return slope, float(gdp_delta(m, slope))
 
-        return [
-            Test(event, False, path, claimed, LARGEST_MU, bounds.mu_lower, engine.level, early_stop)
-        ]
+        return [Test(event, False, path, claimed, LARGEST_MU, bounds.mu_lower, level, early_stop)]
+
+    def told(tests: list[Test]) -> Told:
+        best = tests[0]
+        text = f"mu is at least {best.lower:.3f}, claimed is {claimed:.4g}"
+        return Told(best, pair, gdp_epsilon(best.lower, delta), text, best.lower)
 
     pair = (gdp_epsilon(claimed, delta), delta)
-    name = "gdp-two-worlds"
-    tests, repeated, finished = engine.run(chosen, pair, early_stop, progress, name)
-    best = tests[0]
-    lower = gdp_epsilon(best.lower, delta)
-    text = f"mu is at least {best.lower:.3f}, claimed is {claimed:.4g}"
-    return engine.result(name, best, pair, lower, text, repeated, finished, mu=best.lower)
+    return audited(
+        make_model, (D, D_prime), pair, chosen, told, statistic=statistic, runs=runs,
+        confidence=confidence, pilot=pilot, early_stop=early_stop, output=output, n_jobs=n_jobs,
+        progress=progress, name="gdp-two-worlds",
+    )  # fmt: skip
 
 
 def _growth(p: float, q: float, epsilon: float, delta: float) -> float:

@@ -10,7 +10,7 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from noisette.audit.bounds import LARGEST_EPSILON, largest
 from noisette.audit.canaries import Data
@@ -57,8 +57,7 @@ def _between(claim: tuple[float, float], apart: int) -> tuple[float, float]:
     return 2.0 * epsilon, min(1.0, delta * (1.0 + math.exp(min(epsilon, 700.0))))
 
 
-@dataclass(frozen=True)
-class _Design:
+class _Design(NamedTuple):
     """The worlds in which one suspect is tested, and how often in each of them."""
 
     worlds: tuple[int, ...]
@@ -70,22 +69,17 @@ class _Design:
         """Return how many fits the test takes."""
         return len(self.worlds) * self.rounds
 
-    def refutes(self, claim: tuple[float, float], level: float) -> float:
-        """Return the epsilon that is refuted if every fit is as foretold."""
-        return least_epsilon(len(self.worlds), self.fits, claim, self.apart, level)
-
 
 def attributes(subject: AuditedEstimator, *, level: float, most: int = MOST_FITS) -> Tally:
     """Compare everything that fitted models carry, on every kind of neighbour that they accept."""
-    out = Tally("fitted attributes", subject.claim, confidence=1.0 - level)
-    hunt = _Hunt(subject, out, level / _MOST_FAMILIES, most)
+    hunt = _Hunt(
+        subject, Tally("fitted attributes", subject.claim, confidence=1.0 - level),
+        level / _MOST_FAMILIES, most,
+    )  # fmt: skip
     for table in hunt.tables():
         for family in table.families(subject.takes_missing):
-            suspects = hunt.screened(family)
-            if suspects:
-                hunt.decide(family, suspects)
-    hunt.report()
-    return out
+            hunt.decide(family, hunt.screened(family))
+    return hunt.reported()
 
 
 class _Hunt:
@@ -94,7 +88,7 @@ class _Hunt:
     def __init__(self, subject: AuditedEstimator, out: Tally, level: float, most: int) -> None:
         self._subject, self._out, self._level, self._most = subject, out, level, most
         self._bare = subject.make(**subject.unseeded())
-        self._base: tuple[Table, list[State]] | None = None
+        self._base: list[State] | None = None
         self._guilty: dict[str, str] = {}
         self._unsure: set[str] = set()
         self._compared: set[str] = set()
@@ -106,54 +100,47 @@ class _Hunt:
         from sklearn.base import clone
 
         self._out.runs += 1
-        model = clone(self._bare)
         expected: type[Exception] = NoisetteError if self._subject.ours else Exception
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = fitted(model, data)
+                found = fitted(clone(self._bare), data)
         except expected:
             return None
         return fitted_state(found)
 
     def _fits(self, data: Data, count: int) -> list[State] | None:
         """Several fits; None if one of them refuses."""
-        found = []
-        for _ in range(count):
-            state = self._fit(data)
-            if state is None:
-                return None
-            found.append(state)
-        return found
+        states = (self._fit(data) for _ in range(count))
+        found = list(itertools.takewhile(lambda state: state is not None, states))
+        return found if len(found) == count else None  # type: ignore[return-value]
 
     def tables(self) -> Iterator[Table]:
         """Yield the tables that the estimator accepts: one of numbers, and those of words."""
-        yield from itertools.islice(filter(self._accepted, self._of_numbers()), 1)
-        if not self._subject.ours:
-            yield from filter(self._accepted, text_tables(self._subject.room()))
-
-    def _of_numbers(self) -> Iterator[Table]:
-        names, width = self._subject.columns, self._subject.width
-        for features in (width,) if width is not None else (None, _WIDE):
-            yield from number_tables(self._subject.room(features), names)
+        subject, width = self._subject, self._subject.width
+        numbers = (
+            table
+            for features in ((None, _WIDE) if width is None else (width,))
+            for table in number_tables(subject.room(features), subject.columns)
+        )
+        yield from itertools.islice(filter(self._accepted, numbers), 1)
+        if not subject.ours:
+            yield from filter(self._accepted, text_tables(subject.room()))
 
     def _accepted(self, table: Table) -> bool:
         base = self._fits(table.data(None), SCREEN)
         if base is None:
             return False
-        self._base = table, base
+        self._base = base
         before = fitted_state(self._bare)
-        for path, note in base[0].items():
-            if path not in before or before[path].digest != note.digest:
-                self._compared.add(note.label)
+        self._compared |= {n.label for path, n in base[0].items() if before.get(path) != n}
         return True
 
     # --- suspects and tests -------------------------------------------------------------------
 
     def screened(self, family: Family) -> dict[str, str]:
         """Return (path, label) of all that comes again on the same data, not on the neighbour."""
-        assert self._base is not None
-        here, there = self._base[1], self._fits(family.world(1), SCREEN)
+        here, there = self._base or [], self._fits(family.world(1), SCREEN)
         if there is None:
             return {}
         labels = {path: note.label for state in (*here, *there) for path, note in state.items()}
@@ -167,40 +154,30 @@ class _Hunt:
 
     def decide(self, family: Family, suspects: dict[str, str]) -> None:
         """Foretell the values of the suspects on many neighbours, and see whether they come."""
-        for pilot in PILOTS:
+        claim, between = self._subject.claim, family.table.apart
+        for pilot in PILOTS if suspects else ():
             level = self._level / len(PILOTS) / len(suspects)
-            designs, foretold = self._designs(family, suspects, pilot, level)
-            met = self._met(family, designs, foretold)
-            for path in met:
+            count = min(_wanted(claim, between[1], level), self._most // pilot, family.size)
+            pilots = {j: self._fits(family.world(j), pilot) for j in range(count + 1)}
+            designs: dict[str, _Design] = {}
+            foretold: dict[str, dict[int, set[bytes]]] = {}
+            for path, label in suspects.items():
+                values = {j: _values(states, path) for j, states in pilots.items() if states}
+                foretold[path], design = values, _design(values, between, claim, level)
+                if design is not None and design.fits <= self._most:
+                    designs[path] = design
+                elif design is not None:
+                    self._unsure.add(label)
+            for path in self._met(family, designs, foretold):
+                worlds, _, apart = designs[path]
                 self._guilty.setdefault(suspects[path], family.name)
-                self._out.at_least(designs[path].refutes(self._subject.claim, level))
+                fits = designs[path].fits
+                self._out.at_least(least_epsilon(len(worlds), fits, claim, apart, level))
             suspects = {
-                path: label
-                for path, label in suspects.items()
-                if path in designs and label not in self._guilty
+                path: suspects[path] for path in designs if suspects[path] not in self._guilty
             }
             if not suspects:
                 return
-
-    def _designs(
-        self, family: Family, suspects: dict[str, str], pilot: int, level: float
-    ) -> tuple[dict[str, _Design], dict[str, dict[int, set[bytes]]]]:
-        """Return how to test each suspect, and its values in each world as the pilot has them."""
-        between = family.table.apart
-        count = min(_wanted(self._subject.claim, between[1], level), self._most // pilot)
-        pilots = {j: self._fits(family.world(j), pilot) for j in range(min(count, family.size) + 1)}
-        known = {j: states for j, states in pilots.items() if states is not None}
-        foretold = {
-            path: {j: _values(states, path) for j, states in known.items()} for path in suspects
-        }
-        designs = {}
-        for path, values in foretold.items():
-            design = _design(values, between, self._subject.claim, level)
-            if design is not None and design.fits <= self._most:
-                designs[path] = design
-            elif design is not None:
-                self._unsure.add(suspects[path])
-        return designs, foretold
 
     def _met(
         self,
@@ -219,31 +196,29 @@ class _Hunt:
                         alive.pop(path, None)
         return list(alive)
 
-    # --- in words -----------------------------------------------------------------------------
-
-    def report(self) -> None:
+    def reported(self) -> Tally:
         """Put the outcome into words; the attributes are named, their values are not."""
-        out = self._out
+        out, guilty = self._out, sorted(self._guilty, key=_private)
         out.applies = bool(self._compared)
         out.missing = (
             "fit refused every table that the audit made up"
             if self._base is None
             else "the fit leaves no attribute behind"
         )
-        if self._guilty:
-            where = sorted(set(self._guilty.values()))
+        if guilty:
             out.fault(
                 f"fitted attributes that come again in every fit on the same data and are others "
-                f"on neighbours ({', '.join(where)}), so that they show single records exactly: "
-                f"{_listed(sorted(self._guilty, key=_private))}"
+                f"on neighbours ({', '.join(sorted(set(self._guilty.values())))}), so that they "
+                f"show single records exactly: {_listed(guilty)}"
             )
-        self._unsure -= set(self._guilty)
+        unsure = sorted(self._unsure - set(guilty))
         out.note = f"{len(self._compared)} fitted attributes, none of which shows a record exactly"
-        if self._unsure and self._compared:
+        if unsure and self._compared:
             out.note = (
                 f"the same in every fit on one data set and different on a neighbour, but "
-                f"{self._most} fits cannot refute so weak a claim: {_listed(sorted(self._unsure))}"
+                f"{self._most} fits cannot refute so weak a claim: {_listed(unsure)}"
             )
+        return out
 
 
 def _design(
@@ -256,27 +231,22 @@ def _design(
         if not values & seen:
             chosen.append(j)
             seen |= values
-    options = [_rounds(chosen[:k], between[1], claim, level) for k in range(2, len(chosen) + 1)]
+    options = [(k, between[1]) for k in range(2, len(chosen) + 1)]
     if chosen[:1] == [0] and len(chosen) > 1:  # number 0 may be nearer to all others
-        options.append(_rounds(chosen[:2], between[0], claim, level))
-    return min((each for each in options if each), key=lambda each: each.fits, default=None)
-
-
-def _rounds(
-    worlds: Sequence[int], apart: int, claim: tuple[float, float], level: float
-) -> _Design | None:
-    chance = likelihood(len(worlds), _between(claim, apart))
-    if chance >= 1.0:
-        return None
-    rounds = math.ceil(math.log(level) / (len(worlds) * math.log(chance)))
-    return _Design(tuple(worlds), max(1, rounds), apart)
+        options.append((2, between[0]))
+    designs = []
+    for k, apart in options:
+        chance = likelihood(k, _between(claim, apart))
+        if chance < 1.0:
+            rounds = math.ceil(math.log(level) / (k * math.log(chance)))
+            designs.append(_Design(tuple(chosen[:k]), max(1, rounds), apart))
+    return min(designs, key=lambda each: each.fits, default=None)
 
 
 def _wanted(claim: tuple[float, float], apart: int, level: float) -> int:
     """Return how many neighbours make one fit on each of them enough."""
-    pair = _between(claim, apart)
     for k in range(4, 500):
-        chance = likelihood(k, pair)
+        chance = likelihood(k, _between(claim, apart))
         if chance < 1.0 and k * math.log(chance) <= math.log(level):
             return k
     return 500
