@@ -6,8 +6,9 @@ same record, and the record shows itself as a command line and as Python.
 
 import inspect
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -30,23 +31,22 @@ Words = str | Callable[[], str]
 def asked(default: Any, *flags: str, also: dict[str, Any] | None = None, **words: Words) -> Any:
     """Return the field of a record: its default, its flags, and its help by command (or `both`).
 
-    `also` is for Typer; there `on` gives a command flags of its own, `needed` names
-    the commands that cannot do without, and `argument` the word of an argument.
+    In `also`, `typer` is for Typer, `on` gives a command flags of its own, `needed` names the
+    commands that cannot do without, and `argument` the word of an argument.
     """
     if "both" in words:
         words = {"train": words["both"], "plan": words["both"]}
     return field(default=default, metadata={"flags": flags, "words": words, **(also or {})})
 
 
-def taken(record: type, command: str) -> "Iterator[Field[Any]]":
-    """Yield the fields that a command takes."""
-    return (each for each in fields(record) if command in each.metadata["words"])
-
-
-def flags_of(each: "Field[Any]", command: str) -> tuple[str, ...]:
-    """Return the flags of a field; without its own, its name is the flag."""
-    own: tuple[str, ...] = each.metadata.get("on", {}).get(command) or each.metadata["flags"]
-    return own or (f"--{each.name.replace('_', '-')}",)
+def taken(record: type, command: str) -> "list[tuple[Field[Any], tuple[str, ...]]]":
+    """Return the fields that a command takes, with their flags; without its own, by their name."""
+    found = []
+    for each in fields(record):
+        if command in each.metadata["words"]:
+            own = each.metadata.get("on", {}).get(command) or each.metadata["flags"]
+            found.append((each, own or (f"--{each.name.replace('_', '-')}",)))
+    return found
 
 
 def takes(record: type) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
@@ -56,62 +56,49 @@ def takes(record: type) -> Callable[[Callable[[Any], None]], Callable[..., None]
         def run(**given: Any) -> None:
             work(record(**given))
 
-        types = get_type_hints(record)
-        parameters = [
-            _parameter(each, types[each.name], work.__name__)
-            for each in taken(record, work.__name__)
-        ]
+        command, types, parameters = work.__name__, get_type_hints(record), []
+        for each, flags in taken(record, command):
+            known, words = each.metadata, each.metadata["words"][command]
+            told = {"help": words if isinstance(words, str) else words(), **known.get("typer", {})}
+            needed = command in known.get("needed", ())
+            if "argument" in known:
+                name = known["argument"] if needed else f"[{known['argument']}]"
+                info = typer.Argument(metavar=name, show_default=False, **told)
+            else:
+                info = typer.Option(*flags, **told)
+            kind = str if "parser" in told else types[each.name]
+            default = known.get("defaults", {}).get(command, each.default)
+            parameters.append(
+                inspect.Parameter(
+                    each.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info],
+                    default=inspect.Parameter.empty if needed else default,
+                )
+            )  # fmt: skip
+            run.__annotations__[each.name] = parameters[-1].annotation
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        run.__name__, run.__doc__ = work.__name__, work.__doc__
+        run.__name__, run.__doc__ = command, work.__doc__
         return run
 
     return made
 
 
-def _parameter(each: "Field[Any]", kind: Any, command: str) -> inspect.Parameter:
-    """Return one field as Typer reads it."""
-    known = each.metadata
-    told = {key: known[key] for key in ("parser", "metavar") if key in known}
-    words = known["words"][command]
-    told["help"] = words if isinstance(words, str) else words()
-    needed = command in known.get("needed", ())
-    if "argument" in known:
-        name = known["argument"] if needed else f"[{known['argument']}]"
-        info = typer.Argument(metavar=name, show_default=False, **told)
-    else:
-        info = typer.Option(*flags_of(each, command), **told)
-    default = inspect.Parameter.empty
-    if not needed:
-        default = known.get("defaults", {}).get(command, each.default)
-    if "parser" in told:
-        kind = str
-    how = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(each.name, how, default=default, annotation=Annotated[kind, info])
-
-
 def numbers(text: str) -> tuple[float, ...]:
     """Return one number or several with commas between them."""
-    return tuple(float(part) for part in str(text).split(","))
+    return tuple(map(float, str(text).split(",")))
 
 
-def _mechanisms() -> str:
+def _offered(option: str) -> str:
+    """Return what the registries offer for an option."""
+    from noisette.core.sampling import SAMPLERS
     from noisette.fitting.algorithms.recommend import mechanisms
-
-    return f"One of: {', '.join(mechanisms())} (logistic and svm)."
-
-
-def _losses() -> str:
     from noisette.fitting.losses import classifier_losses
 
+    if option == "mechanism":
+        return f"One of: {', '.join(mechanisms())} (logistic and svm)."
+    if option == "sampling":
+        return f"sgd: auto, {', '.join(SAMPLERS)}."
     margins = ", ".join(classifier_losses(probabilities=False))
     return f"svm: {margins}; sgd: {', '.join(classifier_losses())}."
-
-
-def _samplings() -> str:
-    from noisette.core.sampling import SAMPLERS
-
-    return f"sgd: auto, {', '.join(SAMPLERS)}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +116,9 @@ class Job:
     epsilons: tuple[float, ...] = asked(
         (), "--epsilon", train="The budget of this model; smaller: safer.",
         plan="The budget; smaller: safer. With --public several: 0.1,1,10.",
-        also={"parser": numbers, "metavar": "<float>", "needed": ("train", "plan")},
+        also={
+            "typer": {"parser": numbers, "metavar": "<float>"}, "needed": ("train", "plan"),
+        },
     )  # fmt: skip
     target: str | None = asked(None, both="The column to predict.")
     schema: Path | None = asked(
@@ -147,9 +136,9 @@ class Job:
     pairs: str | None = asked(
         None, train="For additive: columns to look at together, such as day:month,lat:long."
     )
-    mechanism: str = asked("auto", both=_mechanisms)
-    loss: str | None = asked(None, both=_losses)
-    sampling: str | None = asked(None, both=_samplings)
+    mechanism: str = asked("auto", both=partial(_offered, "mechanism"))
+    loss: str | None = asked(None, both=partial(_offered, "loss"))
+    sampling: str | None = asked(None, both=partial(_offered, "sampling"))
     classes: int = asked(2, plan="How many labels there are, without --schema.")
     persons: bool = asked(
         False, "--persons", plan="Protect persons with all their rows, without --schema."
@@ -224,19 +213,19 @@ class Job:
     @property
     def wishes(self) -> dict[str, str]:
         """What was asked for beside the default training, by option."""
-        said = {name: getattr(self, name) for name in ("mechanism", "loss", "sampling")}
-        return {name: value for name, value in said.items() if value not in (None, "auto")}
+        found = {"mechanism": self.mechanism, "loss": self.loss, "sampling": self.sampling}
+        return {name: value for name, value in found.items() if value not in (None, "auto")}
 
     def to_words(self, command: str) -> list[str]:
         """Return the arguments of the very command that does it."""
         words = [command]
-        for each in taken(Job, command):
+        for each, flags in taken(Job, command):
             value = getattr(self, each.name)
             if each.name == "rows" and command == "train":
                 value = self.population
             if value == each.default:
                 continue
-            yes, _, no = flags_of(each, command)[0].partition("/")
+            yes, _, no = flags[0].partition("/")
             if isinstance(value, bool):
                 words.append(yes if value else no)
                 continue

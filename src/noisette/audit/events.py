@@ -191,7 +191,7 @@ def best_box(
     for pair in itertools.combinations(range(len(columns)), 2):
         shape = [len(edges[c]) + 1 for c in pair]
         for up in itertools.product((False, True), repeat=2):
-            k, j = (_inside(*(bins[c][world] for c in pair), shape, up) for world in (0, 1))
+            k, j = (_inside([bins[c][world] for c in pair], shape, up) for world in (0, 1))
             scores = score(k, len(x), j, len(y))
             at = np.unravel_index(int(np.argmax(scores)), scores.shape)
             if best is None or scores[at] > best[0]:
@@ -210,9 +210,9 @@ def _column(rows: Floats, i: int, absolute: bool) -> Floats:
     return np.abs(rows[:, i]) if absolute else rows[:, i]
 
 
-def _inside(a: Any, b: Any, shape: Sequence[int], up: tuple[bool, ...]) -> Floats:
+def _inside(bins: list[Any], shape: Sequence[int], up: tuple[bool, ...]) -> Floats:
     """Counts of runs in every box of two conditions; the last row and column mean no condition."""
-    flat = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1])
+    flat = np.bincount(bins[0] * shape[1] + bins[1], minlength=shape[0] * shape[1])
     table = flat.reshape(shape).cumsum(axis=0).cumsum(axis=1).astype(float)
     if up[0]:
         table = np.concatenate([table[-1:] - table[:-1], table[-1:]])

@@ -284,9 +284,9 @@ class Tally:
     missing: str = ""
     """Why the check does not apply, if it does not."""
 
-    def fault(self, text: str) -> None:
-        """Write down one violation (each text once)."""
-        if text not in self.faults:
+    def fault(self, text: str, wrong: object = True) -> None:
+        """Write down one violation (each text once), if it is `wrong`."""
+        if wrong and text not in self.faults:
             self.faults.append(text)
 
     def ratio(
@@ -298,8 +298,7 @@ class Tally:
         if proof:
             self.moves[proof] = max(self.moves.get(proof, 0.0), share)
         self.worst = max(self.worst, share)
-        if share > 1.0 + slack:
-            self.fault(f"{what} is {share:.4g} times its declared bound")
+        self.fault(f"{what} is {share:.4g} times its declared bound", share > 1.0 + slack)
         return share
 
     def at_least(self, epsilon: float) -> None:
@@ -308,16 +307,13 @@ class Tally:
 
     def finding(self) -> Finding:
         """Return the finding; violated if there is a fault."""
-        verdict = "violated" if self.faults else "consistent"
-        if not self.faults and not self.applies:
-            verdict = "not applicable"
-        detail = "; ".join(self.faults[:3])
-        if len(self.faults) > 3:
-            detail += f"; and {len(self.faults) - 3} more"
-        if not detail:
-            detail = (self.note if self.applies else self.missing) or "nothing to look at"
+        verdict: Verdict = "consistent" if self.applies else "not applicable"
+        detail = (self.note if self.applies else self.missing) or "nothing to look at"
+        if self.faults:
+            more = len(self.faults) - 3
+            verdict = "violated"
+            detail = "; ".join(self.faults[:3]) + (f"; and {more} more" if more > 0 else "")
         return Finding(
-            attack=self.attack, claim=self.claim, epsilon_lower=self.epsilon_lower,
-            confidence=self.confidence, verdict=verdict,  # type: ignore[arg-type]
-            runs=self.runs, detail=detail[0].upper() + detail[1:] + ".",
+            self.attack, self.claim, self.epsilon_lower, self.confidence, verdict, self.runs,
+            detail[0].upper() + detail[1:] + ".",
         )  # fmt: skip

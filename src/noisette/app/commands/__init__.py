@@ -19,7 +19,11 @@ def main() -> None:
     A traceback may quote a cell of the table, and so may the text of a foreign exception. With
     ``--json`` the sentence is also printed as {"error": ...}, so that a machine can read it.
     """
-    _open_closed_streams()
+    # The null device where the caller closed a stream (>&-): nobody wants to read it. Else the next
+    # file would get its number, and whatever prints would write into a ledger.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # in this order, so each gets the number it is known by
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     try:
         code, sentence = _printed()
     except (KeyboardInterrupt, MemoryError):  # during the imports, or at the very end
@@ -29,16 +33,6 @@ def main() -> None:
 
         print(f"noisette: {visible(sentence)}", file=sys.stderr)
     sys.exit(code)
-
-
-def _open_closed_streams() -> None:
-    """Put the null device where the caller closed a stream (>&-): nobody wants to read it.
-
-    Else the next file would get its number, and whatever prints would write into a ledger.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # in this order, so each gets the number it is known by
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _printed() -> tuple[int, str]:
@@ -102,10 +96,10 @@ def _outcome() -> tuple[int, str]:
 def _fault(error: Exception) -> str:
     """Say where an unforeseen exception came from, without its text, which may quote data."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    place = ""
+    while trace is not None:
+        place = f" at {trace.tb_frame.f_globals.get('__name__')}, line {trace.tb_lineno}"
         trace = trace.tb_next
-    place = "" if trace is None else f" at {trace.tb_frame.f_globals.get('__name__')}"
-    place += "" if trace is None else f", line {trace.tb_lineno}"
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     return (
         f"a fault in the program ({type(error).__name__}{place}){notes}. Please report it; its "

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from noisette import _validate
-from noisette.app.commands.console import figure_file, print_table, write_figure
+from noisette.app.commands.console import figure_file, print_table, refuse, write_figure
 from noisette.app.job import asked, takes
 from noisette.core import accounting, mechanisms, plans, sampling
 from noisette.core.accounting.last_iterate import LOSSES as LAST_LOSSES
@@ -60,12 +60,6 @@ def takers(registry: dict[str, Any], parameter: str) -> str:
 
 def _counted(*, in_epochs: bool) -> str:
     return ", ".join(name for name in described(_SAMPLERS) if sweeps(name) is in_epochs)
-
-
-def _needs(value: Any, option: str, what: str) -> Any:
-    if value is None:
-        raise InvalidParameter(f"{what} needs {option}.")
-    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,27 +129,18 @@ class Description:
     @property
     def times(self) -> int:
         """How often the sampler is used: epochs of passes, or steps."""
-        if self.sweeps:
-            if self.steps is not None:
-                raise InvalidParameter(
-                    f"{self.sampling} batches are counted in passes; use --epochs, not --steps."
-                )
-            return 1 if self.epochs is None else self.epochs
-        if self.epochs is not None and self.released == "all":
-            raise InvalidParameter(
-                f"{self.sampling} sampling is counted in steps; use --steps, not --epochs."
-            )
-        return 1 if self.steps is None else self.steps
+        refuse(
+            (self.sweeps and self.steps is not None,
+             f"{self.sampling} batches are counted in passes; use --epochs, not --steps."),
+            (not self.sweeps and self.epochs is not None and self.released == "all",
+             f"{self.sampling} sampling is counted in steps; use --steps, not --epochs."),
+        )  # fmt: skip
+        times = self.epochs if self.sweeps else self.steps
+        return 1 if times is None else times
 
     def with_times(self, times: int) -> "Description":
         """Return the same run with another number of steps or epochs."""
         return replace(self, epochs=times) if self.sweeps else replace(self, steps=times)
-
-    def _sampler(self) -> Any:
-        if self.sampling == "disjoint":
-            # How many batches there are does not matter for the cost of a pass.
-            return sampling.Disjoint(batches=1 if self.batches is None else self.batches)
-        return self._made("sampling", sampling.SAMPLERS, "sampling")
 
     def _made(self, option: str, registry: dict[str, Any], noun: str) -> Any:
         """Return the entry of a registry that the options describe."""
@@ -163,24 +148,28 @@ class Description:
         given = {each: getattr(self, each, None) for each in required(registry[name])}
         if "epsilon" in given:
             given["epsilon"] = self.step_epsilon
-        for parameter, value in given.items():
-            _needs(value, _OPTIONS[parameter], f"{name} {noun}")
+        if name == "disjoint" and self.batches is None:
+            given["batches"] = 1  # how many there are does not matter for the cost of a pass
+        refuse(*((v is None, f"{name} {noun} needs {_OPTIONS[p]}.") for p, v in given.items()))
         return registry[name](**given)
 
     def plan(self) -> plans.Plan:
         """Return the plan."""
-        if self.released not in ("all", "last"):
-            raise InvalidParameter(f"--released must be 'all' or 'last'; got {self.released!r}.")
-        noise, batches = self._made("mechanism", mechanisms.MECHANISMS, "noise"), self._sampler()
+        wrong = self.released not in ("all", "last")
+        refuse((wrong, f"--released must be 'all' or 'last'; got {self.released!r}."))
+        noise = self._made("mechanism", mechanisms.MECHANISMS, "noise")
+        batches = self._made("sampling", sampling.SAMPLERS, "sampling")
         if self.released == "all":
             return plans.Repeat(plans.Sampled(noise, batches), self.times)
+        if self.learning_rate is None:
+            raise InvalidParameter("--released last needs --learning-rate.")
         epochs = self.steps if self.sampling == "full" and self.steps else self.epochs
         return plans.LastIterate(
             noise,
             batches,
             epochs=1 if epochs is None else epochs,
             loss=self.loss,
-            learning_rate=_needs(self.learning_rate, "--learning-rate", "--released last"),
+            learning_rate=self.learning_rate,
             regularization=self.regularization,
             norm_bound=self.norm_bound,
             loss_parameter=self.loss_parameter,
@@ -205,7 +194,12 @@ def account(run: Description) -> None:
         raise InvalidParameter(f"--find {run.find} needs --epsilon, which the run is to fit.")
     plan = run.plan()
     lower, upper = accounting.bracket(plan, delta=run.delta, adjacency=relation)
-    rows = [] if found else _comparison(plan, run.delta, relation)
+    rows = []
+    if not found:  # every accountant, loosest idea first
+        rows = [
+            (name, kind.summary, _by(kind, plan, run.delta, relation))
+            for name, kind in accounting.ACCOUNTANTS.items()
+        ]
     if run.plot is not None:
         _draw(run, relation, run.plot)
     if run.json:
@@ -242,11 +236,13 @@ def _found(
 ) -> tuple[Description, dict[str, float]]:
     """Return the run that meets the target, and by name what was found for it."""
     find = "steps" if run.find == "epochs" else run.find
-    if find not in ("noise", "steps", "rate"):
-        raise InvalidParameter(f"--find must be noise, steps, epochs or rate; got {find!r}.")
     with_rate = takers(_SAMPLERS, "rate")
-    if find == "rate" and run.sampling not in with_rate.split(", "):
-        raise InvalidParameter(f"--find rate needs --sampling {with_rate}.")
+    refuse(
+        (find not in ("noise", "steps", "rate"),
+         f"--find must be noise, steps, epochs or rate; got {find!r}."),
+        (find == "rate" and run.sampling not in with_rate.split(", "),
+         f"--find rate needs --sampling {with_rate}."),
+    )  # fmt: skip
 
     def changed(x: float) -> Description:
         if find == "noise":
@@ -269,18 +265,12 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _comparison(
-    plan: plans.Plan, delta: float, relation: Adjacency
-) -> list[tuple[str, str, float]]:
-    """Return (name, what it is, epsilon) of every accountant, loosest idea first."""
-    rows = []
-    for name, kind in accounting.ACCOUNTANTS.items():
-        try:
-            value = kind().epsilon(plan, delta=delta, adjacency=relation)
-        except Unproven:
-            value = math.inf
-        rows.append((name, kind.summary, value))
-    return rows
+def _by(kind: Any, plan: plans.Plan, delta: float, relation: Adjacency) -> float:
+    """Return what one accountant says; infinity where it has no theorem."""
+    try:
+        return float(kind().epsilon(plan, delta=delta, adjacency=relation))
+    except Unproven:
+        return math.inf
 
 
 def _draw(run: Description, relation: Adjacency, path: str) -> None:
@@ -303,13 +293,10 @@ def _draw(run: Description, relation: Adjacency, path: str) -> None:
     top = brackets[:, 1][np.isfinite(brackets[:, 1])].max(initial=1e-9)
     for name, (colour, line, label) in _STYLES.items():
         kind = accounting.ACCOUNTANTS[name]
-        try:
-            values = [kind().epsilon(p, delta=run.delta, adjacency=relation) for p in each]
-        except Unproven:
-            continue
-        kept = np.isfinite(values) & (np.asarray(values) <= 20.0 * top)
+        values = np.array([_by(kind, plan, run.delta, relation) for plan in each])
+        kept = np.isfinite(values) & (values <= 20.0 * top)
         if kept.sum() > 1:
-            axes.plot(counts[kept], np.asarray(values)[kept], line, color=colour, label=label)
+            axes.plot(counts[kept], values[kept], line, color=colour, label=label)
     axes.plot(counts, brackets[:, 1], "-", color="#0072B2", lw=2, label="certified upper bound")
     axes.fill_between(
         counts, brackets[:, 0], brackets[:, 1], color="#0072B2", alpha=0.2, lw=0,

@@ -99,7 +99,7 @@ def audit(
     try:
         first: tuple[Finding, ...] = ()
         guarantee = None
-        if _is_file(target):
+        if os.path.exists(target) or os.sep in target or target.endswith(".noisette"):
             estimator, guarantee, first = _from_file(target, epsilon, delta, persons)
             epsilon, delta = first[0].claim
             persons = persons or (guarantee is not None and guarantee.unit == "person")
@@ -130,10 +130,6 @@ def audit(
 
 
 # --- what to audit -------------------------------------------------------------------------------
-
-
-def _is_file(target: str) -> bool:
-    return os.path.exists(target) or os.sep in target or target.endswith(".noisette")
 
 
 def _from_file(

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisette import _validate
-from noisette.errors import ClusterFailed, InvalidData, InvalidParameter
+from noisette.app.commands.console import refuse
+from noisette.errors import ClusterFailed, InvalidData
 
 if TYPE_CHECKING:
     from noisette.tables import Schema
@@ -17,8 +18,8 @@ _SECONDS = 20
 
 def in_parts(table: Path, cluster: str | None, workers: int | None) -> bool:
     """Return whether a table is to be read in parts: a pattern of files, or workers asked for."""
-    if cluster is not None and workers is not None:
-        raise InvalidParameter("give --cluster or --workers, not both.")
+    both = cluster is not None and workers is not None
+    refuse((both, "give --cluster or --workers, not both."))
     if workers is not None:
         _validate.integer("--workers", workers)
     asked = cluster is not None or workers is not None
@@ -62,10 +63,12 @@ def parts_of(table: Path, facts: "Schema") -> Any:
 
     frames = dask_module("dask.dataframe")
     files = sorted(glob.glob(str(table)))
-    if not files:
-        raise InvalidData(f"no file has a name like {table}.")
-    if any(Path(name).suffix != ".parquet" for name in files):
-        raise InvalidData("parts must be Parquet files, with names that end in .parquet.")
+    refuse(
+        (not files, f"no file has a name like {table}."),
+        (any(Path(name).suffix != ".parquet" for name in files),
+         "parts must be Parquet files, with names that end in .parquet."),
+        kind=InvalidData,
+    )  # fmt: skip
     known = {column.name for column in facts.columns} | {facts.target}
     failed = ""
     try:

@@ -9,7 +9,7 @@ import io
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,21 +50,24 @@ def as_text(words: object) -> Any:
     return Text(visible(str(words)))
 
 
+def say(*lines: str) -> None:
+    """Print lines; what comes from a file must not steer the terminal."""
+    print("\n".join(map(visible, lines)))
+
+
+def print_guarantee(guarantee: Any, title: str = "the guarantee") -> None:
+    """Print a statement in its frame: red if its noise came from a seed."""
+    from rich.console import Console
+    from rich.panel import Panel
+
+    style = "red" if guarantee.seeded else "green"
+    Console().print(Panel(as_text(guarantee.statement()), title=title, border_style=style))
+
+
 _ALOUD = (WeakModelWarning, PrivacyWarning)
 
 PROGRESS = "noisette: progress: "
 """How a line begins that tells a program how far a command is."""
-
-
-def telling(wanted: bool) -> Callable[[str], None]:
-    """Return what tells a program of a step; the names of steps are all that it ever says."""
-
-    def tell(step: str) -> None:
-        if wanted:
-            with contextlib.suppress(OSError):  # whoever listened has gone: no reason to stop
-                print(f"{PROGRESS}{step}", file=sys.stderr, flush=True)
-
-    return tell
 
 
 def warn(sentence: str) -> None:
@@ -104,14 +107,22 @@ def readable(name: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in name)
 
 
+def refuse(*wrongs: tuple[object, str], kind: type[NoisetteError] = InvalidParameter) -> None:
+    """Raise with the sentence of the first thing that is wrong, if one is."""
+    for wrong, sentence in wrongs:
+        if wrong:
+            raise kind(sentence)
+
+
 def check_file(path: Path, *, force: bool) -> None:
     """Refuse a place where a file cannot or must not be written."""
-    if path.is_dir():
-        raise InvalidParameter(f"{path} is a folder; give the name of a file.")
-    if path.exists() and not path.is_file():  # a device or a pipe would be replaced by a file
-        raise InvalidParameter(f"{path} is not an ordinary file; give another name.")
-    if path.exists() and not force:
-        raise InvalidParameter(f"{path} exists; give another name, or --force to replace it.")
+    there = path.exists()
+    refuse(
+        (path.is_dir(), f"{path} is a folder; give the name of a file."),
+        # a device or a pipe would be replaced by a file
+        (there and not path.is_file(), f"{path} is not an ordinary file; give another name."),
+        (there and not force, f"{path} exists; give another name, or --force to replace it."),
+    )
 
 
 def write_text(path: Path, text: str, *, force: bool) -> None:
@@ -133,10 +144,11 @@ def csv_text(header: Iterable[object], rows: Iterable[Iterable[object]], ending:
 def figure_file(option: str, path: str | Path, *, force: bool = True) -> Path:
     """Return where a figure will be; refuse what it cannot be, before any work."""
     target = Path(path)
-    if target.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InvalidParameter(f"{option} must end in .png, .svg or .pdf; got {str(path)!r}.")
-    if not target.parent.is_dir():
-        raise InvalidParameter(f"the folder {target.parent} does not exist.")
+    refuse(
+        (target.suffix.lower() not in (".png", ".svg", ".pdf"),
+         f"{option} must end in .png, .svg or .pdf; got {str(path)!r}."),
+        (not target.parent.is_dir(), f"the folder {target.parent} does not exist."),
+    )  # fmt: skip
     check_file(target, force=force)
     return target
 

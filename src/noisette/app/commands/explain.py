@@ -16,10 +16,11 @@ from noisette.app.commands.console import (
     check_file,
     figure_file,
     print_table,
+    refuse,
+    say,
     write_figure,
     write_text,
 )
-from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from noisette.tables.folders import TableModel
@@ -50,7 +51,7 @@ def explain(
     """
     from noisette.tables import read_model
     from noisette.tables.folders import load_model, takes_tables
-    from noisette.tables.pipeline.curves import score_unit
+    from noisette.tables.pipeline.curves import plotted, score_unit
     from noisette.tables.pipeline.effects import (
         curves_in,
         named_weights,
@@ -76,7 +77,8 @@ def explain(
         else:
             drawn, maps, unit = (weights_curve(loaded),), (), "weight"
     if plot is not None:
-        _plot(drawn, maps, unit, plot, force=force)
+        target = figure_file("--plot", plot, force=force)
+        write_figure(plotted(drawn, unit, maps), target)
     if json:
         print(json_module.dumps(rows) if weights else _as_json(drawn, maps).rstrip())
     elif html is None and out is None:
@@ -102,8 +104,7 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
     from noisette.report import effect_svg, pair_svg
     from noisette.tables.pipeline.effects import effects_in, pair_effects_in
 
-    if out.exists() and not out.is_dir():
-        raise InvalidParameter(f"{out} is a file; --out names a folder.")
+    refuse((out.exists() and not out.is_dir(), f"{out} is a file; --out names a folder."))
     out.mkdir(exist_ok=True)
     write_text(out / "curves.json", text, force=force)
     style = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13" '
@@ -122,13 +123,6 @@ def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) ->
     typer.echo(visible(f"wrote {out}"), err=True)
 
 
-def _plot(curves: Any, surfaces: Any, unit: str, path: Path, *, force: bool) -> None:
-    from noisette.tables.pipeline.curves import plotted
-
-    target = figure_file("--plot", path, force=force)
-    write_figure(plotted(curves, unit, surfaces), target)
-
-
 def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
     last, lines = None, []
     for row in rows:
@@ -140,18 +134,7 @@ def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
     heads = ("column", "cell", "adds", "± noise (2 sd)")
     print_table(f"What each cell adds ({unit})", heads, lines, heads[2:])
     for note in filter(None, notes):
-        print(visible(note))
-
-
-def _read(model: Path) -> tuple[Any, Any]:
-    """Return the estimator in a folder or a file, and the schema through which it reads tables."""
-    from noisette.tables import read_model
-    from noisette.tables.folders import load_model
-
-    if not model.is_dir():
-        return load_model(model), None
-    fitted = read_model(model)
-    return fitted.model, fitted.schema
+        say(note)
 
 
 def export(
@@ -165,12 +148,15 @@ def export(
     [bold]Example[/bold]: noisette export model --format onnx --out model.onnx
     """
     from noisette import _validate
+    from noisette.tables import read_model
+    from noisette.tables.folders import load_model
     from noisette.tables.pipeline.card import card_of, onnx_of
 
     _validate.choice("--format", format, FORMATS)
-    if format == "onnx" and out is None:
-        raise InvalidParameter("an ONNX graph is no text: name a file with --out model.onnx.")
-    fitted, schema = _read(model)
+    wordless = format == "onnx" and out is None
+    refuse((wordless, "an ONNX graph is no text: name a file with --out model.onnx."))
+    whole = read_model(model) if model.is_dir() else None
+    fitted, schema = (whole.model, whole.schema) if whole else (load_model(model), None)
     if format == "card":
         text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
         if out is None:
@@ -180,8 +166,7 @@ def export(
     else:
         assert out is not None
         check_file(out, force=force)
-        if not out.parent.is_dir():
-            raise InvalidParameter(f"the folder {out.parent} does not exist.")
+        refuse((not out.parent.is_dir(), f"the folder {out.parent} does not exist."))
         content = onnx_of(fitted, schema).SerializeToString()
         with _files.written(out) as file:
             file.write(content)

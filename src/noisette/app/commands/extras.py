@@ -10,7 +10,7 @@ import typer
 from noisette._files import carried
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import check_file, csv_text, write_text
+from noisette.app.commands.console import check_file, csv_text, refuse, write_text
 from noisette.errors import InvalidParameter
 
 _ROWS, _KNOWN = 20_000, 16_000
@@ -36,8 +36,7 @@ def example(
         "new_loans.csv": csv_text(columns, rows[_KNOWN:], "\r\n"),
         "loans.toml": carried("loans.toml"),
     }
-    if folder.exists() and not folder.is_dir():
-        raise InvalidParameter(f"{folder} is a file; name a folder.")
+    refuse((folder.exists() and not folder.is_dir(), f"{folder} is a file; name a folder."))
     for name in texts:
         check_file(folder / name, force=force)
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,10 +98,10 @@ def studio(
 
     [bold]Example[/bold]: noisette studio patients
     """
-    if not folder.is_dir():
-        raise InvalidParameter(f"there is no folder {folder}; give one that exists.")
-    if not 0 <= port < 65536:
-        raise InvalidParameter(f"--port must lie between 0 and 65535; got {port}.")
+    refuse(
+        (not folder.is_dir(), f"there is no folder {folder}; give one that exists."),
+        (not 0 <= port < 65536, f"--port must lie between 0 and 65535; got {port}."),
+    )
     from noisette.app.studio import serve
 
     def say(words: str) -> None:

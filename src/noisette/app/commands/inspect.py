@@ -9,7 +9,7 @@ import typer
 
 from noisette import _files
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import as_text, print_table
+from noisette.app.commands.console import print_guarantee, print_table, say
 from noisette.errors import InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
@@ -98,28 +98,20 @@ def _show(
     reached: float,
     pure: float,
 ) -> None:
-    from rich.console import Console
-    from rich.panel import Panel
-
     from noisette.report import meaning
 
-    console = Console(soft_wrap=True, highlight=False)
-    style = "red" if guarantee.seeded else "green"
-    shown = as_text(guarantee.statement())
-    Console().print(Panel(shown, title="the guarantee", border_style=style))
-    console.print(
+    print_guarantee(guarantee)
+    say(
         f"checked: the plan has delta = {reached:.3g} at epsilon = {guarantee.epsilon:g}; "
-        f"{guarantee.delta:g} is promised"
+        f"{guarantee.delta:g} is promised",
+        f"plan: {guarantee.plan}",
     )
-    console.print(as_text(f"plan: {guarantee.plan}"))
     heads = ("delta", "epsilon")
     rows = [("0", f"{pure:.5g}" if math.isfinite(pure) else "no bound")]
     rows += [(f"{delta:g}", f"{epsilon:.5g}") for delta, epsilon in curve]
     print_table("The same release at other deltas", heads, rows, heads)
     if guarantee.public:
-        console.print("treated as public:")
-        for fact in guarantee.public:
-            Console().print(as_text(f"  - {fact}"))
+        say("treated as public:", *(f"  - {fact}" for fact in guarantee.public))
     if facts:
         print_table("The schema", ("column", "kind", "public facts"), facts)
     proofs = [(name, meaning(name)) for name in guarantee.proofs]

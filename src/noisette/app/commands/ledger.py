@@ -8,12 +8,11 @@ import typer
 
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import as_text, csv_text, print_table
-from noisette.errors import InvalidParameter, LedgerError
+from noisette.app.commands.console import as_text, csv_text, print_table, refuse, say
+from noisette.errors import LedgerError
 
 if TYPE_CHECKING:
     from noisette.core.ledger import Ledger
-    from noisette.core.storage import Charge
 
 PAGE = 50
 """Charges of a ledger that are shown at once."""
@@ -78,8 +77,7 @@ def ledger(
     from noisette.core.storage import is_address, ledgers_at
 
     if is_address(place) and "#" not in place and epsilon is None:
-        if html is not None:
-            raise InvalidParameter("a page is about one ledger; end the address with #NAME.")
+        refuse((html is not None, "a page is about one ledger; end the address with #NAME."))
         _list(place, ledgers_at(place), as_json=json)
         return
     _check_places(place, epsilon, (html, export))
@@ -104,13 +102,10 @@ def ledger(
         print(json_module.dumps(_as_json(opened)))
         return
     _show_ledger(opened, shown_place(place, opened), page)
-    for sentence in _remarks(opened):
-        typer.echo(visible(sentence))
-    if check:
-        typer.echo("checked: no charge costs less than its plan")
-    for written in (html, export, copy):
-        if written is not None:
-            typer.echo(visible(f"wrote {written}"))
+    lines = _remarks(opened) + ["checked: no charge costs less than its plan"] * check
+    lines += [f"wrote {written}" for written in (html, export, copy) if written is not None]
+    if lines:
+        say(*lines)
 
 
 def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
@@ -121,23 +116,20 @@ def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
     if as_json:
         print(json_module.dumps(found._asdict()))
     else:
-        for file in found.set_back:
-            typer.echo(visible(f"the ledger was set back: {file}; charge it by hand"))
-        for file in found.unpaid:
-            typer.echo(visible(f"nobody paid for it: {file}"))
-        if found.uncollected:
-            typer.echo(_open_charges(found.uncollected))
-        if found.others:
-            typer.echo(f"{found.others} receipts are of other ledgers")
-        if not any(found):
-            typer.echo("checked: every receipt is of a charge, every model of a receipt")
+        say(
+            *(f"the ledger was set back: {file}; charge it by hand" for file in found.set_back),
+            *(f"nobody paid for it: {file}" for file in found.unpaid),
+            *_open_charges(found.uncollected),
+            *[f"{found.others} receipts are of other ledgers"] * bool(found.others),
+            *["checked: every receipt is of a charge, every model of a receipt"] * (not any(found)),
+        )
     if found.set_back or found.unpaid:
         raise typer.Exit(1)
 
 
-def _open_charges(numbers: list[int]) -> str:
+def _open_charges(numbers: list[int]) -> list[str]:
     shown = ", ".join(map(str, numbers[-20:]))
-    return f"paid, not collected: charge {'... ' * (len(numbers) > 20)}{shown}"
+    return [f"paid, not collected: charge {'... ' * (len(numbers) > 20)}{shown}"] * bool(numbers)
 
 
 def _remarks(opened: "Ledger") -> list[str]:
@@ -152,7 +144,7 @@ def _remarks(opened: "Ledger") -> list[str]:
         for other in opened.matching()
     ]
     numbers = [k for k, charge in enumerate(opened.charges, 1) if not charge.collected]
-    return known + ([_open_charges(numbers)] if numbers else [])
+    return known + _open_charges(numbers)
 
 
 def _write_page(file: Path, place: str, opened: "Ledger", *, force: bool) -> None:
@@ -176,17 +168,17 @@ def _check_places(place: str, epsilon: float | None, written: tuple[Path | None,
     if is_address(place):
         return
     file = Path(place)
-    if file.is_dir():
-        raise InvalidParameter(f"{file} is a folder; give the name of a ledger file.")
-    if file.exists() and not file.is_file():  # starting a ledger there would replace the device
-        raise InvalidParameter(f"{file} is not an ordinary file; give the name of a ledger file.")
-    for path in written:
-        if path is not None and _validate.real_path(path) == _validate.real_path(file):
-            raise InvalidParameter("the page must not replace the ledger; give it another name.")
-    if epsilon is None and not file.exists():
-        raise InvalidParameter(
-            f"there is no ledger {file}; start one with: noisette ledger {file} --epsilon TOTAL."
-        )
+    real = _validate.real_path
+    refuse(
+        (file.is_dir(), f"{file} is a folder; give the name of a ledger file."),
+        # starting a ledger there would replace the device
+        (file.exists() and not file.is_file(),
+         f"{file} is not an ordinary file; give the name of a ledger file."),
+        (any(path is not None and real(path) == real(file) for path in written),
+         "the page must not replace the ledger; give it another name."),
+        (epsilon is None and not file.exists(),
+         f"there is no ledger {file}; start one with: noisette ledger {file} --epsilon TOTAL."),
+    )  # fmt: skip
 
 
 def _list(place: str, names: list[str], *, as_json: bool) -> None:
@@ -210,9 +202,7 @@ def _list(place: str, names: list[str], *, as_json: bool) -> None:
         print(json_module.dumps({"ledgers": answer}))
         return
     if not names:
-        typer.echo(
-            "there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL"
-        )
+        say("there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL")
         return
     rows = [
         (name, f"{one.epsilon:g}", f"{one.delta:g}", one.adjacency, count,
@@ -224,26 +214,10 @@ def _list(place: str, names: list[str], *, as_json: bool) -> None:
         typer.echo(visible(sentence), err=True)
 
 
-def _entry(number: int, charge: "Charge") -> dict[str, Any]:
-    """Return one line of the books; the plan is beside it in JSON."""
-    return {
-        "number": number,
-        "booked": charge.booked,
-        "by": charge.by,
-        "label": charge.label,
-        "model": charge.model,
-        "table": charge.table,
-        "epsilon": charge.cost[0],
-        "delta": charge.cost[1],
-        "seeded": charge.seeded,
-        "collected": charge.collected,
-    }
-
-
 def _exported(ledger: "Ledger", file: Path) -> str:
     """Return the books for an auditor, in the form that the file's ending names."""
-    if file.suffix not in (".csv", ".json"):
-        raise InvalidParameter(f"{file} must end in .csv or .json, which says what to write.")
+    wrong = file.suffix not in (".csv", ".json")
+    refuse((wrong, f"{file} must end in .csv or .json, which says what to write."))
     if file.suffix == ".json":
         return json_module.dumps(_as_json(ledger), indent=2) + "\n"
     unit = {"sums": "epsilon", "renyi": "renyi", "gdp": "mu_squared"}[ledger.rule]
@@ -275,7 +249,20 @@ def _as_json(ledger: "Ledger") -> dict[str, Any]:
         "tables": [{"name": name, "columns": kinds} for name, kinds in ledger.tables],
         "people": ledger.people,
         "charges": [
-            {**_entry(k, c), "cost": list(c.cost), "plan": plans[c.plan]}
+            {
+                "number": k,
+                "booked": c.booked,
+                "by": c.by,
+                "label": c.label,
+                "model": c.model,
+                "table": c.table,
+                "epsilon": c.cost[0],
+                "delta": c.cost[1],
+                "seeded": c.seeded,
+                "collected": c.collected,
+                "cost": list(c.cost),
+                "plan": plans[c.plan],
+            }
             for k, c in enumerate(charges, start=1)
         ],
     }
@@ -290,22 +277,17 @@ def _plan(text: str) -> Any:
 
 
 def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
-    from rich.console import Console
-
     units = {"sums": ("epsilon", "delta"), "renyi": ("Renyi cost", ""), "gdp": ("mu squared", "")}
     first, second = units[ledger.rule]
     pages = max(1, -(-ledger.count // PAGE))
     shown = pages if page is None else page
-    if not 1 <= shown <= pages:
-        raise InvalidParameter(f"the last page of charges is {pages}; there is no page {page}.")
-    console = Console()
-    console.print(
+    wrong = not 1 <= shown <= pages
+    refuse((wrong, f"the last page of charges is {pages}; there is no page {page}."))
+    say(
         f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
         f"(rule {ledger.rule})",
-        highlight=False,
+        *["for experiments: noise from a seed is allowed, and hides nobody"] * ledger.experiment,
     )
-    if ledger.experiment:
-        console.print("for experiments: noise from a seed is allowed, and hides nobody")
     title = f"Charges in {name}" + (f", page {shown} of {pages}" if pages > 1 else "")
     first_number = (shown - 1) * PAGE + 1
     left, charges = ledger.remaining, ledger.page(first_number, PAGE)

@@ -8,8 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisette._validate import visible
-from noisette.app.commands.console import as_text, busy, figure_file, print_table, write_figure
+from noisette.app.commands.console import (
+    busy,
+    figure_file,
+    print_guarantee,
+    print_table,
+    refuse,
+    say,
+    write_figure,
+)
 from noisette.app.commands.train import estimator_of
 from noisette.app.job import Job, takes
 from noisette.errors import InvalidParameter, NoisetteError
@@ -33,6 +40,7 @@ def plan(job: Job) -> None:
     """
     from noisette import _validate
     from noisette.core.adjacency import Adjacency
+    from noisette.tables import read_schema
 
     _check_options(job)
     if job.public:
@@ -41,7 +49,7 @@ def plan(job: Job) -> None:
     epsilon = _validate.epsilon(job.epsilon)
     _validate.delta(job.delta)
     Adjacency.of(job.adjacency)
-    facts = _facts(job)
+    facts = None if job.schema is None else read_schema(job.schema, job.target, learn=True)
     size, counted = _size(job, facts)
     with busy("planning"):
         asked = outlook_of(replace(job, rows=size), facts)
@@ -52,7 +60,14 @@ def plan(job: Job) -> None:
             bought = _count(until_printed, job, facts, size)
         if job.json:
             answer = {**as_row("as asked", asked), "others": found}
-            answer |= _of_rows(asked) if facts is None else _of_table(asked)
+            if facts is None:
+                answer |= {"notes": list(asked.notes), "unit": asked.unit}
+            else:
+                answer |= {
+                    "rows": asked.rows, "features": asked.features,
+                    "warning": asked.warning or None, "steps": list(map(vars, asked.steps)),
+                    "columns": list(map(vars, asked.columns)),
+                }  # fmt: skip
             if bought is not None:
                 answer["counts"] = _told(bought)
             print(json_module.dumps(answer))
@@ -66,33 +81,26 @@ def _check_options(job: Job) -> None:
     """Refuse options that mean nothing together."""
     from noisette import _validate
 
-    if job.table is None and (job.public or job.counts is not None):
-        raise InvalidParameter("--public and --counts are about a table; name its file.")
-    if job.table is not None and job.schema is None:
-        raise InvalidParameter("a table needs --schema, the public facts about its columns.")
+    bare = job.schema is None and not job.public
+    refuse(
+        (job.table is None and (job.public or job.counts is not None),
+         "--public and --counts are about a table; name its file."),
+        (job.table is not None and job.schema is None,
+         "a table needs --schema, the public facts about its columns."),
+        (job.counts is None and job.ledger is not None,
+         "--ledger is for --counts; without it nothing is spent."),
+        (job.out is not None and not job.public, "--out is for the figure of --public."),
+        (bare and job.features is None,
+         "give --features, the number after encoding, or --schema."),
+        (bare and job.test_share is not None,
+         "--test-share is for the training of a table; give --schema."),
+        (not bare and not job.public and job.features is not None,
+         "the features follow from --schema; leave out --features."),
+        (not bare and not job.public and job.persons,
+         "a schema names its persons itself; leave out --persons."),
+    )  # fmt: skip
     if job.counts is not None:
         _validate.fraction("--counts", job.counts)
-    elif job.ledger is not None:
-        raise InvalidParameter("--ledger is for --counts; without it nothing is spent.")
-    if job.out is not None and not job.public:
-        raise InvalidParameter("--out is for the figure of --public.")
-
-
-def _facts(job: Job) -> "Schema | None":
-    """Return the schema of a training that encodes the table by itself; none for plain rows."""
-    from noisette.tables import read_schema
-
-    if job.schema is None:
-        if job.features is None:
-            raise InvalidParameter("give --features, the number after encoding, or --schema.")
-        if job.test_share is not None:
-            raise InvalidParameter("--test-share is for the training of a table; give --schema.")
-        return None
-    if job.features is not None:
-        raise InvalidParameter("the features follow from --schema; leave out --features.")
-    if job.persons:
-        raise InvalidParameter("a schema names its persons itself; leave out --persons.")
-    return read_schema(job.schema, job.target, learn=True)
 
 
 def _size(job: Job, facts: "Schema | None") -> tuple[int, bool]:
@@ -111,11 +119,11 @@ def _size(job: Job, facts: "Schema | None") -> tuple[int, bool]:
         return _validate.integer("--rows", job.rows), False
     if job.table is None or facts is None:
         raise InvalidParameter("give --rows, the number of rows (persons) or a guess of it.")
-    if not job.counted:
-        raise InvalidParameter(
-            f"under add-remove the number of {facts.whose.counted} is private; give --population, "
-            "a guess of it made without the table."
-        )
+    refuse(
+        (not job.counted,
+         f"under add-remove the number of {facts.whose.counted} is private; give --population, a "
+         "guess of it made without the table."),
+    )  # fmt: skip
     with busy(f"counting {facts.whose.counted}"):
         return count_units(job.table, facts, header=header), True
 
@@ -135,11 +143,10 @@ def others(job: Job, outlook: Callable[[Job], Any]) -> list[dict[str, Any]]:
         changes.append((f"delta = {_DELTA:g}", {"delta": _DELTA}))
     elif job.delta > 0.0:
         changes.append(("delta = 0", {"delta": 0.0}))
-    for other in ("replace-one", "zero-out", "add-remove"):
-        if other != job.adjacency:
-            changes.append((other, {"adjacency": other}))
-    for epsilon in (job.epsilon / 2.0, 2.0 * job.epsilon):
-        changes.append((f"epsilon = {epsilon:g}", {"epsilons": (epsilon,)}))
+    relations = ("replace-one", "zero-out", "add-remove")
+    changes += [(other, {"adjacency": other}) for other in relations if other != job.adjacency]
+    both = (job.epsilon / 2.0, 2.0 * job.epsilon)
+    changes += [(f"epsilon = {each:g}", {"epsilons": (each,)}) for each in both]
     found = []
     for name, change in changes:
         try:
@@ -156,21 +163,6 @@ def as_row(name: str, shown: Any) -> dict[str, Any]:
     return {"change": name} | {key: getattr(shown, key) for key in names if hasattr(shown, key)}
 
 
-def _of_rows(shown: Any) -> dict[str, Any]:
-    return {"notes": list(shown.notes), "unit": shown.unit}
-
-
-def _of_table(shown: Any) -> dict[str, Any]:
-    """Return what an outlook of a table has beside the figures of all outlooks."""
-    return {
-        "rows": shown.rows,
-        "features": shown.features,
-        "warning": shown.warning or None,
-        "steps": [vars(step) for step in shown.steps],
-        "columns": [vars(column) for column in shown.columns],
-    }
-
-
 def _show(
     job: Job, asked: Any, found: list[dict[str, Any]], facts: "Schema | None", *, counted: bool
 ) -> None:
@@ -178,15 +170,13 @@ def _show(
 
     from noisette.core.guarantee import too_large
 
-    console = Console(soft_wrap=True, highlight=False)
+    console, lines = Console(soft_wrap=True, highlight=False), [str(asked), too_large(job.epsilon)]
     if job.table is not None and facts is not None:
         how = "no row was looked at"
         if counted:
             how = f"of the {facts.whose.counted} only their number, which is public, was counted"
-        console.print(f"From public facts alone: {how}.", markup=False)
-    console.print(visible(str(asked)), markup=False)
-    if large := too_large(job.epsilon):
-        console.print(large)
+        lines.insert(0, f"From public facts alone: {how}.")
+    say(*filter(None, lines))
     if job.table is not None:
         columns = [
             (each.name, each.kind, each.features,
@@ -200,23 +190,20 @@ def _show(
     if asked.algorithm == "table":  # there a change also decides which features are left
         cells: list[Any] = [(row["change"], lost_words(row)) for row in rows]
     else:
-        heads = ("", "noise in a weight", "against as asked")
-        cells = [(row["change"], *_cells(row, asked)) for row in rows]
+        heads, cells = ("", "noise in a weight", "against as asked"), []
+        for row in rows:
+            noise, words = row.get("weight_noise"), ("depends on the data", "")
+            if "refused" in row:
+                words = "not possible", ""
+            elif noise is not None and asked.weight_noise:
+                words = f"{noise:.2g}", f"x {noise / asked.weight_noise:.2g}"
+            cells.append((row["change"], *words))
     print_table("The same with one thing changed", heads, cells, heads[1:], console)
 
 
 def lost_words(row: dict[str, Any]) -> str:
     """Return how much of the signal a change leaves in the noise."""
     return "not possible" if "refused" in row else f"{100.0 * row['lost']:.0f} %"
-
-
-def _cells(row: dict[str, Any], asked: Any) -> tuple[str, str]:
-    if "refused" in row:
-        return "not possible", ""
-    noise = row["weight_noise"]
-    if noise is None or not asked.weight_noise:
-        return "depends on the data", ""
-    return f"{noise:.2g}", f"x {noise / asked.weight_noise:.2g}"
 
 
 # --- noisy counts of odd cells ------------------------------------------------
@@ -255,14 +242,9 @@ def _count(
 
 
 def _show_counts(bought: "CellCounts", epsilon: float, delta: float) -> None:
-    from rich.console import Console
-    from rich.panel import Panel
-
     from noisette.tables.pipeline.cell_counts import STATES
 
-    console = Console()
-    statement = as_text(bought.guarantee.statement())
-    console.print(Panel(statement, title="the guarantee of the counts", border_style="green"))
+    print_guarantee(bought.guarantee, "the guarantee of the counts")
     title = f"Cells, counted with noise: each about ± {2.0 * bought.deviation:.3g} (two deviations)"
     rows = [
         (name, *(f"{found[state]:,.0f}" if state in found else "" for state in STATES))
@@ -270,11 +252,10 @@ def _show_counts(bought: "CellCounts", epsilon: float, delta: float) -> None:
     ]
     print_table(title, ("column", *STATES), rows, STATES)
     left = f"--epsilon {_down(epsilon)}" + (f" --delta {_down(delta)}" if delta else "")
-    console.print(
+    say(
         f"epsilon {bought.guarantee.epsilon:g} was spent on these counts; with train {left} both "
-        "together cost what was planned",
-        highlight=False, soft_wrap=True, markup=False,
-    )  # fmt: skip
+        "together cost what was planned"
+    )
 
 
 def _down(value: float) -> str:
@@ -314,6 +295,4 @@ def _compare(job: Job) -> None:
     if job.json:
         print(json_module.dumps(found.to_dict()))
         return
-    print("\n".join(map(visible, found.lines())))
-    if job.out is not None:
-        print(visible(f"wrote {job.out}"))
+    say(*found.lines(), *[f"wrote {job.out}"] * (job.out is not None))

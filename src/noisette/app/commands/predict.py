@@ -9,8 +9,15 @@ import typer
 
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import busy, csv_text, warn_of_large, warning_aloud, write_text
-from noisette.errors import InvalidParameter
+from noisette.app.commands.console import (
+    busy,
+    csv_text,
+    refuse,
+    say,
+    warn_of_large,
+    warning_aloud,
+    write_text,
+)
 
 ThresholdOption = Annotated[
     float, typer.Option(help="Answer with the second class above this probability.")
@@ -42,16 +49,18 @@ def predict(
     """
     from noisette.tables import read_model
 
-    if score and (proba or out is not None):
-        raise InvalidParameter("--score prints scores only; leave out --out and --proba.")
-    if not score and threshold != 0.5:
-        raise InvalidParameter("--threshold is for --score; predictions go by the likelier label.")
+    refuse(
+        (score and (proba or out is not None),
+         "--score prints scores only; leave out --out and --proba."),
+        (not score and threshold != 0.5,
+         "--threshold is for --score; predictions go by the likelier label."),
+    )  # fmt: skip
     fitted = read_model(model)
-    if proba and not hasattr(fitted.model, "predict_proba"):
-        raise InvalidParameter(
-            f"{type(fitted.model).__name__} gives no probabilities; leave out --proba."
-        )
-    check_threshold(threshold, fitted.model)
+    refuse(
+        (proba and not hasattr(fitted.model, "predict_proba"),
+         f"{type(fitted.model).__name__} gives no probabilities; leave out --proba."),
+    )  # fmt: skip
+    _check_threshold(threshold, fitted.model)
     with busy("reading the table"):
         rows = fitted.read(table, target=score, header=not no_header)
     if score:
@@ -113,14 +122,14 @@ def evaluate(
     _validate.epsilon(epsilon)
     _validate.delta(delta)
     relation = Adjacency.of(adjacency)
-    if seed is not None and ledger is not None:
-        raise InvalidParameter(
-            "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
-            "--seed or --ledger."
-        )
+    refuse(
+        (seed is not None and ledger is not None,
+         "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
+         "--seed or --ledger."),
+    )  # fmt: skip
     warn_of_large(epsilon)
     fitted = read_model(model)
-    check_threshold(threshold, fitted.model)
+    _check_threshold(threshold, fitted.model)
     with (
         spending(ledger, epsilon, delta, relation, table.name) as budget,
         keeping(budget, out, "noisette-scores", force=force) as keep,
@@ -132,15 +141,13 @@ def evaluate(
                 fitted.model, rows.X, rows.y, epsilon=epsilon, delta=delta, adjacency=adjacency,
                 population=population, ledger=budget, persons=rows.persons, random_state=seed,
             )  # fmt: skip
-        told, lines = at_threshold(found, threshold)
+        told, lines = _at_threshold(found, threshold)
         answer = {"scores": told, "guarantee": found.privacy_.to_dict()}
         keep(answer)
         if json:
             print(json_module.dumps(answer))
         else:
-            print(visible(found.privacy_.statement()))
-            print()
-            print(visible_lines(lines))
+            say(found.privacy_.statement(), "", *lines)
 
 
 def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> None:
@@ -152,59 +159,54 @@ def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> 
     from noisette.scores import measure
 
     found = measure(fitted.model, rows.X, rows.y)
-    told, lines = at_threshold(found, threshold)
+    told, lines = _at_threshold(found, threshold)
+    count = int(rows.X.shape[0])
     if as_json:
-        accuracy = told["accuracy"]["value"]
-        print(
-            json_module.dumps({"accuracy": accuracy, "rows": int(rows.X.shape[0]), "scores": told})
-        )
+        answer = {"accuracy": told["accuracy"]["value"], "rows": count, "scores": told}
+        print(json_module.dumps(answer))
         return
-    print(f"scores on {rows.X.shape[0]} rows (facts about them: not private)")
-    print(visible_lines(lines))
+    say(f"scores on {count} rows (facts about them: not private)", *lines)
 
 
 def _show_numbers(predicted: Any, truth: Any, limits: Any, *, as_json: bool) -> None:
     """Print how far predicted numbers are off."""
-    errors = predicted - truth
-    spread = float(((truth - truth.mean()) ** 2).mean())
-    square = float((errors**2).mean())
+    errors, away = predicted - truth, truth - truth.mean()
+    spread, square = float((away**2).mean()), float((errors**2).mean())
     absolute, r2 = float(abs(errors).mean()), 1.0 - square / spread if spread > 0.0 else 0.0
     if as_json:
         found = {"MAE": absolute, "RMSE": square**0.5, "R2": r2, "rows": len(truth)}
         print(json_module.dumps(found))
         return
-    scores = f"MAE {absolute:.5g}, RMSE {square**0.5:.5g}, R2 {r2:.4f}"
-    print(f"{scores} on {len(truth)} rows (a fact about them: not private)")
-    usual = float(abs(truth - truth.mean()).mean())
-    print(f"their mean, given to everybody: MAE {usual:.5g}, RMSE {spread**0.5:.5g}, R2 0")
-    low, high = limits
+    usual, (low, high) = float(abs(away).mean()), limits
     beyond = float(((truth < low) | (truth > high)).mean())
+    lines = [
+        f"MAE {absolute:.5g}, RMSE {square**0.5:.5g}, R2 {r2:.4f} on {len(truth)} rows (a fact "
+        "about them: not private)",
+        f"their mean, given to everybody: MAE {usual:.5g}, RMSE {spread**0.5:.5g}, R2 0",
+    ]
     if beyond > 0.0:
-        print(
+        lines.append(
             f"{beyond:.1%} of these targets lie beyond the limits of the model, {low:g} and "
             f"{high:g}, which no prediction leaves"
         )
     if r2 <= 0.0:
-        print("The model is no better than the mean of the targets, given to everybody.")
+        lines.append("The model is no better than the mean of the targets, given to everybody.")
+    say(*lines)
 
 
-def check_threshold(threshold: float, model: Any) -> None:
+def _check_threshold(threshold: float, model: Any) -> None:
     """Refuse what cannot be a threshold of this model, before anything is read or charged."""
-    if not 0.0 <= threshold <= 1.0:
-        raise InvalidParameter(f"--threshold must lie in [0, 1]; got {threshold!r}.")
-    if threshold != 0.5 and len(getattr(model, "classes_", ())) != 2:
-        raise InvalidParameter("--threshold is for models of two classes.")
+    two = len(getattr(model, "classes_", ())) == 2
+    refuse(
+        (not 0.0 <= threshold <= 1.0, f"--threshold must lie in [0, 1]; got {threshold!r}."),
+        (threshold != 0.5 and not two, "--threshold is for models of two classes."),
+    )
 
 
-def at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[str]]:
+def _at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[str]]:
     """Return scores for JSON and as lines."""
     from noisette.scores import BinaryScores
 
     if isinstance(found, BinaryScores):
         return found.to_dict(threshold), found.lines(threshold)
     return found.to_dict(), found.lines()
-
-
-def visible_lines(lines: list[str]) -> str:
-    """Return lines for a terminal; labels come from files."""
-    return "\n".join(map(visible, lines))

@@ -1,11 +1,11 @@
 """``noisette schema`` and ``noisette train``: from a table to a model."""
 
+import contextlib
 import inspect
 import json as json_module
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +14,9 @@ from noisette.app.commands import options as opt
 from noisette.app.commands.clusters import cluster_for, in_parts, parts_of, rows_in, waiting
 from noisette.app.commands.console import (
     busy,
+    print_guarantee,
     readable,
-    telling,
+    say,
     warn,
     warn_of_large,
     warning_aloud,
@@ -85,6 +86,7 @@ def train(job: Job) -> None:
             "--seed or --ledger."
         )
     facts = _facts(job)
+    estimator = estimator_of(job, facts, random_state=job.seed)
     check_folder(job.out, force=job.force)
     warn_of_large(epsilon)
     parts = in_parts(job.table, job.cluster, job.workers)
@@ -93,14 +95,12 @@ def train(job: Job) -> None:
         spending(job.ledger, epsilon, delta, relation, job.table.name) as budget,
         draft_of(job.out) as draft,
     ):
-        budget.tell, budget.draft = telling(job.progress), draft
+        budget.telling, budget.draft = job.progress, draft
         budget.about(facts.kinds, job.same_people)
         prepare(draft, facts)
-        estimator = estimator_of(job, facts, random_state=job.seed, ledger=budget)
-        work = _Work(job, job.table, estimator, facts, budget.tell)
-        records = work.fit_parts() if parts else work.fit_rows()
-        fitted, place = _keep(estimator, facts, budget, force=job.force)
-        _add_page(fitted, place, job.table.name, records, None if job.ledger is None else budget)
+        estimator.ledger = budget
+        records = _fit(job, job.table, estimator, facts, budget, parts=parts)
+        fitted, place = _keep(estimator, budget, job, records)
         if place != draft.target:  # said loudly, for programs look for it there
             raise NoisetteError(
                 f"somebody else wrote {job.out} while this model was trained, so nothing was "
@@ -121,7 +121,6 @@ def _facts(job: Job) -> "Schema":
             f"with: noisette schema {job.table}{hint} --out schema.toml."
         )
     facts = read_schema(job.schema, job.target, learn=job.learn)
-    wishes_for(job, facts)
     if not job.learn and None in (facts.target_bounds or ()):
         raise InvalidParameter(
             "low or high of [target] is still to be filled in; write what is known without the "
@@ -130,64 +129,38 @@ def _facts(job: Job) -> "Schema":
     return facts
 
 
-class _Work(NamedTuple):
-    """What is trained on what; both ways return the number of rows where it is public."""
+def _fit(
+    job: Job, table: Path, estimator: Any, facts: "Schema", budget: "WatchedLedger", *, parts: bool
+) -> int | None:
+    """Train on one file, read here, or on files that workers read.
 
-    job: Job
-    table: Path
-    estimator: Any
-    facts: "Schema"
-    say: Callable[[str], None]
+    Returns the number of rows (persons) where it is public.
+    """
+    from noisette import _validate
+    from noisette.fitting.units import Unit
+    from noisette.tables.frame import Frame
 
-    def fit_rows(self) -> int | None:
-        """Train on one file, read here."""
-        from noisette.fitting.units import Unit
-        from noisette.tables.frame import Frame
-
-        self.say("reading")
-        with busy("reading the table"):  # and how far it is would tell the number of rows
-            frame = Frame.read(self.table, self.facts, target=True, header=not self.job.no_header)
-            count = Unit.of(frame.persons(), frame.rows).count
-        records = count if self.job.counted else None
-        self._check_size(records)
-        self.say("training")
-        with busy("training"), warning_aloud():
-            self.estimator.fit(frame)
-        return records
-
-    def fit_parts(self) -> int | None:
-        """Train on files that workers read."""
-        self.say("reading")
-        whole = parts_of(self.table, self.facts)
-        records = None  # of persons the rows are private, and the training counts persons itself
-        if self.job.counted and self.facts.persons is None:
+    budget.tell("reading")
+    data: Any
+    records = None
+    if parts:
+        data = parts_of(table, facts)
+        # of persons the rows are private, and the training counts persons itself
+        if job.counted and facts.persons is None:
             with waiting("counting rows"):
-                records = rows_in(whole)
-            self._check_size(records)
-        self.say("training")
-        with waiting("training"), warning_aloud():
-            self.estimator.fit(whole)
-        return records
-
-    def _check_size(self, records: int | None) -> None:
-        """Refuse a table of one row or person, and a delta that allows what nobody wants."""
-        from noisette import _validate
-
-        if records == 1:
-            raise InvalidData(f"{self.table} has {self.facts.whose.alone}; a model needs more.")
-        _validate.delta_for(self.job.delta, records or self.job.rows, "--delta")
-
-
-def wishes_for(job: Job, facts: "Schema | None") -> dict[str, Any]:
-    """Return what a job says beside budget and algorithm, as parameters of an estimator."""
-    found: dict[str, Any] = {}
-    if job.test_share is not None:
-        found["test_share"] = job.test_share
-    if job.class_weight is not None:
-        found["class_weight"] = _label_weights(job.class_weight)
-    if job.pairs is not None and facts is not None:
-        found["pairs"] = _named_pairs(job.pairs, job.model, facts)
-    return found
+                records = rows_in(data)
+    else:
+        with busy("reading the table"):  # and how far it is would tell the number of rows
+            data = Frame.read(table, facts, target=True, header=not job.no_header)
+            count = Unit.of(data.persons(), data.rows).count
+        records = count if job.counted else None
+    if records == 1:
+        raise InvalidData(f"{table} has {facts.whose.alone}; a model needs more.")
+    _validate.delta_for(job.delta, records or job.rows, "--delta")
+    budget.tell("training")
+    with waiting("training") if parts else busy("training"), warning_aloud():
+        estimator.fit(data)
+    return records
 
 
 def _label_weights(text: str) -> Any:
@@ -226,14 +199,28 @@ def _named_pairs(text: str, model: str, facts: "Schema") -> tuple[tuple[str, str
 
 def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
     """Return the model that a job asks for; `facts` are those of its table, where there is one."""
-    shared = {
+    shared: dict[str, Any] = {
         "epsilon": job.epsilon, "delta": job.delta, "adjacency": job.adjacency,
-        "population": job.population, **wishes_for(job, facts), **more,
+        "population": job.population, **more,
     }  # fmt: skip
+    if job.test_share is not None:
+        shared["test_share"] = job.test_share
+    if job.class_weight is not None:
+        shared["class_weight"] = _label_weights(job.class_weight)
+    if job.pairs is not None and facts is not None:
+        shared["pairs"] = _named_pairs(job.pairs, job.model, facts)
     if facts is not None and facts.target_bounds is not None:
         return _regressor(job, facts, shared)
-    if job.model == "sgd":
-        _check_sgd(job)
+    if job.model == "sgd" and not job.counted and job.delta == 0.0:
+        raise InvalidParameter(
+            "--model sgd without --delta cuts the table into batches, which has no proof under "
+            "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."
+        )
+    if job.model == "sgd" and not job.counted and job.rows is None:
+        raise InvalidParameter(
+            "--model sgd under add-remove needs --population, a guess of the row count made "
+            "without the data."
+        )
     if facts is None:
         return _linear(job, shared)
     from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
@@ -264,22 +251,6 @@ def _regressor(job: Job, facts: "Schema", shared: dict[str, Any]) -> Any:
     return kind(schema=facts, target_bounds=bought, **shared)
 
 
-def _check_sgd(job: Job) -> None:
-    """Refuse what has no proof for SGD under add-remove, in the words of the command line."""
-    if job.counted:
-        return
-    if job.delta == 0.0:
-        raise InvalidParameter(
-            "--model sgd without --delta cuts the table into batches, which has no proof under "
-            "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."
-        )
-    if job.rows is None:
-        raise InvalidParameter(
-            "--model sgd under add-remove needs --population, a guess of the row count made "
-            "without the data."
-        )
-
-
 def _linear(job: Job, shared: dict[str, Any]) -> Any:
     """Return an estimator of rows; refuse a wish that it has no parameter for."""
     from noisette import _validate, linear
@@ -293,38 +264,30 @@ def _linear(job: Job, shared: dict[str, Any]) -> Any:
 
 
 def _keep(
-    estimator: Any, facts: "Schema", budget: "WatchedLedger", *, force: bool
+    estimator: Any, budget: "WatchedLedger", job: Job, records: int | None
 ) -> tuple["TableModel", Path]:
-    """Put on the disk what was paid for, before anything else."""
-    from noisette.tables.folders import MODEL, TableModel, fill, stated, takes_tables
+    """Put on the disk what was paid for, before anything else; then the report."""
+    from noisette.tables.folders import MODEL, TableModel, add_page, fill, stated
+    from noisette.tables.pipeline.table_page import page_of
 
+    assert job.table is not None
     assert budget.draft is not None
-    learnt = takes_tables(estimator)
-    facts = estimator.schema_ if learnt else facts
-    estimator.privacy_ = stated(estimator.privacy_, facts, learnt=learnt)
-    fitted = TableModel(estimator, facts)
+    estimator.privacy_ = stated(estimator.privacy_, estimator.schema_, learnt=True)
+    fitted = TableModel(estimator, estimator.schema_)
     try:
         fill(budget.draft, fitted)
     except OSError:  # some faults of a disk pass, and nobody can buy the same again
         fill(budget.draft, fitted)
     budget.tell("writing")
-    place = budget.draft.give_name(force=force)
+    place = budget.draft.give_name(force=job.force)
     budget.note_kept(place / MODEL)
-    return fitted, place
-
-
-def _add_page(
-    fitted: "TableModel", place: Path, table: str, records: int | None, ledger: Any
-) -> None:
-    """Write the report of a model that stands; if that fails, a sentence stays in its place."""
-    from noisette.tables.folders import add_page
-    from noisette.tables.pipeline.table_page import page_of
-
+    names, ledger = (job.table.name, place.name), None if job.ledger is None else budget
     try:
-        page = page_of(fitted, readable(table), records, ledger, readable(place.name))
-        add_page(place, page)
+        table, model = map(readable, names)
+        add_page(place, page_of(fitted, table, records, ledger, model))
     except Exception as error:
         warn(f"the report could not be made ({type(error).__name__}); the model is not touched.")
+    return fitted, place
 
 
 def scores_of(model: Any) -> list[tuple[str, Any]]:
@@ -365,63 +328,42 @@ def _tested_lines(model: Any) -> list[str]:
     return [*lines, *filter(None, [getattr(found, "scope", ""), *cut, found.verdict()])]
 
 
-def _balance(budget: "WatchedLedger") -> dict[str, Any]:
-    """Return what is spent and left, or None where the ledger cannot be read any more."""
-    try:
-        return {"spent": budget.spent, "remaining": budget.remaining}
-    except (NoisetteError, OSError):
-        return {"spent": None, "remaining": None}
-
-
 def _report_training(
     fitted: "TableModel", out: Path, ledger: str | None, budget: Any, *, as_json: bool
 ) -> None:
     from noisette.app.commands.watched import shown_place
-    from noisette.tables.folders import takes_tables
     from noisette.tables.pipeline.table_words import cost_rows, done
 
-    guarantee = fitted.guarantee
-    learnt = takes_tables(fitted.model)
+    spent = left = None
+    name = "" if ledger is None else shown_place(ledger, budget)
+    if name:
+        with contextlib.suppress(NoisetteError, OSError):  # it cannot be read any more
+            spent, left = budget.spent, budget.remaining
     if as_json:
+        names = ("step", "released", "part", "epsilon_alone")
         answer: dict[str, Any] = {
             "folder": str(out),
             "model": type(fitted.model).__name__,
             "features": len(fitted.schema.features),
-            "guarantee": guarantee.to_dict(),
+            "guarantee": fitted.guarantee.to_dict(),
+            "steps": [dict(zip(names, row, strict=True)) for row in cost_rows(fitted.model)],
         }
-        if learnt:
-            names = ("step", "released", "part", "epsilon_alone")
-            rows = cost_rows(fitted.model)
-            answer["steps"] = [dict(zip(names, row, strict=True)) for row in rows]
         if hasattr(fitted.model, "test_"):
             answer["test"] = fitted.model.test_.to_dict()
-        if ledger is not None:
-            answer["ledger"] = {"file": shown_place(ledger, budget), **_balance(budget)}
+        if name:
+            answer["ledger"] = {"file": name, "spent": spent, "remaining": left}
         print(json_module.dumps(answer))
         return
-    from rich.console import Console
-    from rich.panel import Panel
-    from rich.text import Text
-
-    console = Console()
-    style = "red" if guarantee.seeded else "green"
-    console.print(
-        Panel(Text(visible(guarantee.statement())), title="the guarantee", border_style=style)
-    )
-    if learnt:
-        console.print(visible(done(fitted.model)), highlight=False, soft_wrap=True, markup=False)
-    for line in _tested_lines(fitted.model):
-        console.print(visible(line), highlight=False, soft_wrap=True, markup=False)
-    if ledger is not None:
-        left, name = _balance(budget)["remaining"], shown_place(ledger, budget)
-        words = f"ledger {name}: see noisette ledger for what is left"
-        if budget.rule == "sums" and left is not None:
-            words = f"ledger {name}: epsilon {left[0]:.6g} and delta {left[1]:g} are left"
-        console.print(visible(words), highlight=False, soft_wrap=True, markup=False)
+    lines = [done(fitted.model), *_tested_lines(fitted.model)]
+    if name and budget.rule == "sums" and left is not None:
+        lines.append(f"ledger {name}: epsilon {left[0]:.6g} and delta {left[1]:g} are left")
+    elif name:
+        lines.append(f"ledger {name}: see noisette ledger for what is left")
     folder = readable(str(out))
-    for line in (
+    print_guarantee(fitted.guarantee)
+    say(
+        *lines,
         f"wrote {folder}/model.noisette, schema.toml, guarantee.json and report.html",
         f"next: open {folder}/report.html in a browser, or",
         f"      noisette predict {folder} TABLE --out predictions.csv",
-    ):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    )

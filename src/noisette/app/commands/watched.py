@@ -13,15 +13,23 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from noisette import _files, _validate
-from noisette._validate import visible
 from noisette.app.commands import console
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import KEPT, Stopped, as_ctrl_c, check_file, code_of, warn
+from noisette.app.commands.console import (
+    KEPT,
+    Stopped,
+    as_ctrl_c,
+    check_file,
+    code_of,
+    refuse,
+    say,
+    warn,
+)
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
@@ -50,10 +58,17 @@ class WatchedLedger(Ledger):
     asked = printing = printed = False
     draft: "Draft | None" = None
     paid: Mapping[str, Any] | None = None
-    tell: Callable[[str], None] = staticmethod(lambda step: None)
+    telling = False
+    """Whether a program wants to hear of every step."""
 
     columns: Mapping[str, str] | None = None
     """The kinds of the table's columns, which the books remember with the charge."""
+
+    def tell(self, step: str) -> None:
+        """Tell a program of a step; the names of steps are all that it ever hears."""
+        if self.telling:
+            with contextlib.suppress(OSError):  # whoever listened has gone: no reason to stop
+                print(f"{console.PROGRESS}{step}", file=sys.stderr, flush=True)
 
     def about(self, columns: Mapping[str, str], same_people: bool | None) -> None:
         """Say which table it is; refuse one that another ledger knows, until somebody answers."""
@@ -128,35 +143,30 @@ def spending(
             f"there is no ledger {place}; start one with: noisette ledger {place} --epsilon TOTAL."
         )
     else:
-        opened = WatchedLedger.open(place, adjacency=adjacency, table=table)
-        assert isinstance(opened, WatchedLedger)
-        ledger = opened
+        ledger = cast(WatchedLedger, WatchedLedger.open(place, adjacency=adjacency, table=table))
     try:
         with as_ctrl_c():
             yield ledger
         console.finished = outcome(place, ledger)[0]
-    except KeyboardInterrupt as stop:
+    except (KeyboardInterrupt, Exception) as error:
         words, code = outcome(place, ledger)
-        raise Stopped(f"stopped; {words}.", code or code_of(stop)) from None
-    except (OSError, UnicodeEncodeError) as error:
-        if ledger.printing:
+        if isinstance(error, KeyboardInterrupt):
+            raise Stopped(f"stopped; {words}.", code or code_of(error)) from None
+        if isinstance(error, OSError | UnicodeEncodeError):
+            if ledger.printing:
+                raise
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            said = f"the result could not be written ({reason})"
+        elif isinstance(error, NoisetteError):
+            if code is None and not (ledger.lasting and ledger.asked):
+                raise
+            said = _CLAIMS.sub("", str(error)).rstrip(".; ")
+        else:
+            error.add_note(words)
+            if code is not None:
+                error.exit_code = code  # type: ignore[attr-defined]
             raise
-        words, code = outcome(place, ledger)
-        reason = getattr(error, "strerror", None) or type(error).__name__
-        said = f"the result could not be written ({reason}); {words}."
-        raise Stopped(said, code or 2) from None
-    except NoisetteError as error:
-        words, code = outcome(place, ledger)
-        if code is None and not (ledger.lasting and ledger.asked):
-            raise
-        said = _CLAIMS.sub("", str(error)).rstrip(".; ")
         raise Stopped(f"{said}; {words}.", code or 2) from None
-    except Exception as error:
-        words, code = outcome(place, ledger)
-        error.add_note(words)
-        if code is not None:
-            error.exit_code = code  # type: ignore[attr-defined]
-        raise
 
 
 @contextlib.contextmanager
@@ -169,11 +179,11 @@ def keeping(
 
     target = Path(f"{usual}-{secrets.token_hex(3)}.json") if out is None else out
     check_file(target, force=force)
-    if clear_away(_validate.real_path(target)) is not None:
-        raise InvalidParameter(
-            f"a command that was stopped left what is to be in {target}, which is paid for; bring "
-            f"it back with: noisette recover {target}."
-        )
+    refuse(
+        (clear_away(_validate.real_path(target)) is not None,
+         f"a command that was stopped left what is to be in {target}, which is paid for; bring it "
+         f"back with: noisette recover {target}."),
+    )  # fmt: skip
     with draft_of(target) as draft:
         draft.reserve(_ROOM)
         budget.draft = draft
@@ -234,25 +244,20 @@ def recover(
 
     [bold]Example[/bold]: noisette recover models --ledger people.ledger
     """
-    drafts = _found(folder)
-    said = [
-        _finished(draft, ledger, asked=draft.path == _validate.real_path(folder))
-        for draft in drafts
-    ]
+    place = _validate.real_path(folder)
+    said = [_finished(each, ledger, asked=each.path == place) for each in _found(folder, place)]
     if json:
         print(json_text.dumps({"drafts": said}))
-        return
-    for each in said:
-        print(visible(f"{each['draft']}: {each['state']}"))
-    if not said:
-        print(visible(f"there is nothing to recover in {folder}"))
+    elif said:
+        say(*(f"{each['draft']}: {each['state']}" for each in said))
+    else:
+        say(f"there is nothing to recover in {folder}")
 
 
-def _found(folder: Path) -> "list[Draft]":
+def _found(folder: Path, place: Path) -> "list[Draft]":
     """Return the drafts that FOLDER names: itself, those of its model, and those in it."""
     from noisette.tables.drafts import Draft, left_behind
 
-    place = _validate.real_path(folder)
     with contextlib.suppress(InvalidParameter):
         if place.is_dir():
             return [Draft(place)]
@@ -273,30 +278,32 @@ def _finished(draft: "Draft", ledger: str | None, *, asked: bool) -> dict[str, A
     """Finish one draft; say what became of it."""
     from noisette.tables import read_model
 
-    result: dict[str, Any] = {"draft": str(draft.path), "place": None}
-    if not (draft.here or asked):
-        return result | {"state": "made on another machine; recover it there, or name it here"}
-    with draft.unused(asked=asked) as free:
-        if not free and draft.lockless:
-            return result | {"state": "perhaps in use, for there are no locks here; else name it"}
-        if not free:
-            return result | {"state": "in use; left alone"}
-        try:
-            if not draft.is_whole():
+    place = None
+    with contextlib.ExitStack() as held:
+        if not (draft.here or asked):
+            state = "made on another machine; recover it there, or name it here"
+        elif not held.enter_context(draft.unused(asked=asked)):
+            state = "in use; left alone"
+            if draft.lockless:
+                state = "perhaps in use, for there are no locks here; else name it"
+        else:
+            try:
+                state = "not finished: nothing to bring back; removed"
+                if draft.is_whole():
+                    if draft.new.is_dir():
+                        read_model(draft.new)
+                    place = draft.give_name()
+                    state = f"whole, and now {place}"
                 draft.end()
-                return result | {"state": "not finished: nothing to bring back; removed"}
-            if draft.new.is_dir():
-                read_model(draft.new)
-            place = draft.give_name()
-            draft.end()
-        except OSError as error:
-            return result | {"state": f"cannot be finished now ({error.strerror}); left as it is"}
-        except NoisetteError as error:
-            return result | {"state": f"damaged, and left as it is: {error}"}
-    state = f"whole, and now {place}"
-    if ledger is not None:
+            except OSError as error:
+                place, state = None, f"cannot be finished now ({error.strerror}); left as it is"
+            except NoisetteError as error:
+                place, state = None, f"damaged, and left as it is: {error}"
+    if place is not None and ledger is not None:
         state += _collected(place, ledger)
-    return result | {"state": state, "place": str(place)}
+    return {
+        "draft": str(draft.path), "place": None if place is None else str(place), "state": state,
+    }  # fmt: skip
 
 
 def _collected(place: Path, address: str) -> str:

@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,30 +67,16 @@ class Studio:
             given = form.pop("csrf", "")
             if not hmac.compare_digest(given.encode(), self.keys.form.encode()):
                 return PlainTextResponse("noisette: a form is taken from this page only.\n", 403)
-            return await run_in_threadpool(self._guarded, taker, request, form)
+            return await run_in_threadpool(self.answered, taker, request, form)
 
         return endpoint
 
-    def _guarded(self, taker: Taker, request: Request, form: Form) -> Response:
+    def answered(self, work: Callable[..., Response], *given: Any) -> Response:
+        """Return the answer of a step; a fault is a page with one sentence."""
         try:
-            return taker(request, form)
+            return work(*given)
         except NoisetteError as error:
-            return self.sorry(str(error))
-
-    def shows(self, shower: Shower) -> Shower:
-        """Return an endpoint that shows something; a fault is one sentence."""
-
-        def endpoint(request: Request) -> Response:
-            try:
-                return shower(request)
-            except NoisetteError as error:
-                return self.sorry(str(error))
-
-        return endpoint
-
-    def sorry(self, sentence: str, status: int = 422) -> Response:
-        """Return a page with one sentence."""
-        return self.show("sorry.html", status, error=visible(sentence))
+            return self.show("sorry.html", 422, error=visible(str(error)))
 
 
 def _lost(_: Request, error: Exception) -> Response:
@@ -119,7 +106,7 @@ def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
         return Route(path, studio.takes(taker), methods=["POST"])
 
     def get(path: str, shower: Shower) -> Route:
-        return Route(path, studio.shows(shower), methods=["GET"])
+        return Route(path, partial(studio.answered, shower), methods=["GET"])
 
     routes = [
         get("/", steps.show_table), post("/table", steps.take_table),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from noisette._validate import visible
+from noisette.app.commands.console import refuse
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.models.files import IN_FOLDER
 from noisette.tables import template
@@ -97,13 +98,14 @@ class ChosenTable:
 
     def check_same(self) -> None:
         """Refuse to go on with another table than that of step 1."""
-        if not self.path.exists():
-            raise InvalidData(f"there is no table {visible(str(self.path))} any more.")
-        if self.changed:
-            raise InvalidData(
-                f"{visible(str(self.path))} was changed or replaced since it was chosen; choose it "
-                "again, and check what you said about it."
-            )
+        place = visible(str(self.path))
+        refuse(
+            (not self.path.exists(), f"there is no table {place} any more."),
+            (self.changed,
+             f"{place} was changed or replaced since it was chosen; choose it again, and check "
+             "what you said about it."),
+            kind=InvalidData,
+        )  # fmt: skip
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
@@ -128,17 +130,17 @@ def choose(
     Without a `decimal` sign it is a comma where semicolons separate the names, else a point.
     """
     text = text.strip()
-    if not text or "\x00" in text:
-        raise InvalidParameter("give the path of a table, or choose one from the list.")
+    unnamed = not text or "\x00" in text
+    refuse((unnamed, "give the path of a table, or choose one from the list."))
     path = Path(os.path.expanduser(text))
     path = Path(os.path.abspath(path if path.is_absolute() else folder / path))
-    if not path.exists():
-        raise InvalidData(f"there is no table {visible(str(path))}.")
-    if path.suffix.lower() in _WORKBOOKS:
-        raise InvalidData(
-            f"{visible(path.name)} is a workbook, not a table; open it where it was made, save the "
-            "sheet as “CSV UTF-8”, and choose that file."
-        )
+    refuse(
+        (not path.exists(), f"there is no table {visible(str(path))}."),
+        (path.suffix.lower() in _WORKBOOKS,
+         f"{visible(path.name)} is a workbook, not a table; open it where it was made, save the "
+         "sheet as “CSV UTF-8”, and choose that file."),
+        kind=InvalidData,
+    )  # fmt: skip
     stamp = _stamp(path)
     first = {"auto": None, "names": True, "row": False}.get(header)
     try:
@@ -151,10 +153,11 @@ def choose(
             ) from None
         raise InvalidData(on_page(error)) from None
     columns: dict[str, dict[str, Any]] = node["columns"]
-    if len(columns) > _MOST_COLUMNS:
-        raise InvalidData(
-            f"the table has {len(columns)} columns, too many for this page; use `noisette schema`."
-        )
+    refuse(
+        (len(columns) > _MOST_COLUMNS,
+         f"the table has {len(columns)} columns, too many for this page; use `noisette schema`."),
+        kind=InvalidData,
+    )  # fmt: skip
     file = dict(node.get("file", {}))
     if first is False:
         columns = _named(columns, names)
@@ -167,17 +170,14 @@ def choose(
 
 def _named(columns: dict[str, Any], names: str) -> dict[str, Any]:
     """Return the columns of a file without a header line under the names that were given."""
-    given = [cell.strip() for line in csv.reader(names.splitlines()) for cell in line]
-    given = [name for name in given if name]
-    if not given:
-        return columns
-    if len(given) != len(columns):
-        raise InvalidParameter(
-            f"the first line has {len(columns)} cells, but {len(given)} names were given; give one "
-            "name for each column, in order."
-        )
-    if len(set(given)) != len(given):
-        raise InvalidParameter("two columns have the same name; rename one.")
+    cells = (cell.strip() for line in csv.reader(names.splitlines()) for cell in line)
+    given = list(filter(None, cells)) or list(columns)
+    refuse(
+        (len(given) != len(columns),
+         f"the first line has {len(columns)} cells, but {len(given)} names were given; give one "
+         "name for each column, in order."),
+        (len(set(given)) != len(given), "two columns have the same name; rename one."),
+    )  # fmt: skip
     return dict(zip(given, columns.values(), strict=True))
 
 
@@ -216,18 +216,11 @@ def entries(folder: Path) -> list[Entry]:
             for item in items:
                 is_folder = item.is_dir() and not (Path(item.path) / IN_FOLDER).is_file()
                 wanted = is_folder or item.name.lower().endswith(_ENDINGS)
-                if wanted and not item.name.startswith(".") and _is_text(item.path):
+                text = item.path.encode(errors="replace").decode() == item.path
+                if wanted and text and not item.name.startswith("."):
                     found.append(Entry(item.name, item.path, is_folder))
     except OSError as error:
         raise InvalidParameter(
             f"{visible(str(folder))} cannot be listed ({error.strerror})."
         ) from None
     return sorted(found, key=lambda e: (not e.is_folder, e.name.lower()))[:_MOST_ENTRIES]
-
-
-def _is_text(path: str) -> bool:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -1,11 +1,13 @@
 """Step 2: from the cards of the page to a schema. Every fault is one sentence that names a card."""
 
+import contextlib
 import csv
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from noisette._validate import visible
+from noisette.app.commands.console import refuse
 from noisette.app.studio.chosen import ChosenTable
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
@@ -87,11 +89,12 @@ def _target(form: Mapping[str, str], target: str) -> dict[str, Any]:
                                     "to be predicted") for end in ("low", "high")}  # fmt: skip
         return {"target": limits}
     classes = split_list(form.get("classes", ""))
-    if len(classes) < 2:
-        raise FactFault(
-            "list every answer that can occur in the column to predict, with commas between them; "
-            "at least two."
-        )
+    refuse(
+        (len(classes) < 2,
+         "list every answer that can occur in the column to predict, with commas between them; at "
+         "least two."),
+        kind=FactFault,
+    )  # fmt: skip
     return {"target": target, "classes": classes}
 
 
@@ -101,21 +104,19 @@ def _unit(form: Mapping[str, str], names: list[str], target: str) -> dict[str, A
         return {"unit": "one row is one person"}
     if unit == "other":
         words = " ".join(form.get("unit-words", "").split())
-        if not words:
-            raise FactFault("say in a few words what one row stands for.")
+        refuse((not words, "say in a few words what one row stands for."), kind=FactFault)
         return {"unit": words[:300]}
-    if unit != "person":
-        raise FactFault("say what one row stands for, because that is what will be protected.")
+    unsaid = "say what one row stands for, because that is what will be protected."
+    refuse((unit != "person", unsaid), kind=FactFault)
     column = _chosen(form.get("person", ""), names, "choose the column that says whose a row is.")
-    if column == target:
-        raise FactFault("the column to predict cannot also say whose a row is.")
-    node: dict[str, Any] = {"person": column}
     most = form.get("max-rows", "").strip()
-    if most:
-        if not most.isdecimal() or not 1 <= int(most) <= 10**6:
-            raise FactFault("the most rows of one person must be a whole number from 1 on.")
-        node["max_rows"] = int(most)
-    return node
+    wrong = bool(most) and not (most.isdecimal() and 1 <= int(most) <= 10**6)
+    refuse(
+        (column == target, "the column to predict cannot also say whose a row is."),
+        (wrong, "the most rows of one person must be a whole number from 1 on."),
+        kind=FactFault,
+    )
+    return {"person": column} | ({"max_rows": int(most)} if most else {})
 
 
 def _column(form: Mapping[str, str], k: int, name: str, typed: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,11 +147,7 @@ def _column(form: Mapping[str, str], k: int, name: str, typed: Mapping[str, Any]
 def _number(text: str, what: str, card: int | None = None) -> int | float:
     """Return a number as it would stand in a schema."""
     text = text.strip().replace(" ", "").replace("\u2212", "-")
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise FactFault(f"{what} must be a number, such as 0 or 12.5.", card) from None
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    raise FactFault(f"{what} must be a number, such as 0 or 12.5.", card)

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from noisette._validate import visible
+from noisette.app.commands.console import refuse
 from noisette.app.commands.train import doubts_of, scores_of
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import choose
@@ -60,7 +61,7 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._opened: dict[str, StoredModel] = {}
+        self.opened: dict[str, StoredModel] = {}
 
     def names(self) -> list[str]:
         """Return the names of the model folders, the newest first."""
@@ -77,18 +78,13 @@ class Shelf:
             return []
         return [name for _, name in sorted(found, reverse=True)[:_MOST]]
 
-    def get(self, key: str) -> StoredModel | None:
-        """Return a model that was opened."""
-        return self._opened.get(key)
-
     def open(self, name: str) -> StoredModel:
         """Open one of the models by the name of its folder; its parts must fit each other."""
-        if name not in self.names():
-            raise InvalidParameter("there is no such model in this folder.")
+        refuse((name not in self.names(), "there is no such model in this folder."))
         read_model(self._folder / name)
-        known = (one for one in self._opened.values() if one.order.out.name == name)
+        known = (one for one in self.opened.values() if one.order.out.name == name)
         found = next(known, None) or StoredModel(Order((), self._folder / name, "", ""))
-        self._opened[found.order.key] = found
+        self.opened[found.order.key] = found
         return found
 
 
@@ -106,14 +102,13 @@ class Results:
         return run
 
     def _done(self, request: Request) -> StartedTraining | StoredModel:
-        run = self._studio.shelf.get(request.path_params["run"]) or self._run(request)
-        if run.state != "done":
-            raise InvalidParameter("this training has no model.")
+        run = self._studio.shelf.opened.get(request.path_params["run"]) or self._run(request)
+        refuse((run.state != "done", "this training has no model."))
         return run
 
     def show(self, request: Request) -> Response:
         """Show how far it is, how it ended, or the model."""
-        stored = self._studio.shelf.get(request.path_params["run"])
+        stored = self._studio.shelf.opened.get(request.path_params["run"])
         return self._show(stored or self._run(request))
 
     def open(self, request: Request, form: Mapping[str, str]) -> Response:
@@ -182,12 +177,11 @@ class Results:
         stem = run.order.out.name
         if name == "card.json":
             card, refused = _card(read_model(run.order.out))
-            if card is None:
-                raise InvalidParameter(refused)
+            refuse((card is None, refused))
             text = json.dumps(card, indent=1, allow_nan=False) + "\n"
-            return Response(
-                text, media_type="application/json", headers=_saved(f"{stem}-card.json")
-            )
+            named = quote(f"{stem}-card.json")
+            headers = {"content-disposition": f"attachment; filename*=utf-8''{named}"}
+            return Response(text, media_type="application/json", headers=headers)
         if name in FILES:
             return _file(run.order.out / name, f"{stem}-{name}")
         for path in self._predicted.get(run.order.key, []):
@@ -213,22 +207,17 @@ class Results:
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                 text=True, errors="replace", check=False, cwd=self._studio.folder,
             )  # fmt: skip
-            if done.returncode:  # what is not our own sentence may quote a cell
-                said = [line for line in done.stderr.splitlines() if line.startswith(SAID)]
-                raise InvalidParameter((said or ["nothing was predicted."])[-1].removeprefix(SAID))
+            # what is not our own sentence may quote a cell
+            said = [line for line in done.stderr.splitlines() if line.startswith(SAID)]
+            refuse((done.returncode, (said or ["nothing was predicted."])[-1].removeprefix(SAID)))
         except NoisetteError as error:
             return self._show(run, error=visible(str(error)), form=form)
         self._predicted.setdefault(run.order.key, []).append(out)
         return self._studio.go(f"r/{run.order.key}#predict")
 
 
-def _saved(name: str) -> dict[str, str]:
-    return {"content-disposition": f"attachment; filename*=utf-8''{quote(name)}"}
-
-
 def _file(path: Path, name: str) -> Response:
-    if not path.is_file():
-        raise InvalidParameter(f"{visible(str(path))} is not there any more.")
+    refuse((not path.is_file(), f"{visible(str(path))} is not there any more."))
     return FileResponse(path, filename=name, media_type="application/octet-stream")
 
 

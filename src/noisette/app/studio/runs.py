@@ -110,7 +110,12 @@ class StartedTraining:
         for line in self._process.stderr:
             line = line.rstrip("\n")
             if line.startswith(PROGRESS):
-                self._note(line.removeprefix(PROGRESS))
+                step = line.removeprefix(PROGRESS)
+                self.step = step if step in STEPS else self.step
+                self._charged |= step == "charged"
+                # a refusal takes back that it was asked for, not what was booked before
+                self._asked = self._charged if step == "refused" else self._asked
+                self._asked |= step == "charging"
             elif line.startswith(_WARNING):
                 self.warning = f"{self.warning} {line.removeprefix(_WARNING)}".strip()
             elif line.startswith(SAID):
@@ -128,15 +133,6 @@ class StartedTraining:
             self.state = "failed" if self._stopped_at is None else "stopped"
             self.sentence = self._last_words() if silent else said
         self._ended.set()
-
-    def _note(self, step: str) -> None:
-        if step == "refused":
-            self._asked = self._charged
-        if step not in STEPS:
-            return
-        self.step = step
-        self._asked |= step == "charging"
-        self._charged |= step == "charged"
 
     def _brought_back(self) -> bool:
         """Whether a training that was killed has left its model, which then gets its name."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from noisette import _files, _validate
 from noisette._validate import visible
+from noisette.app.commands.console import refuse
 from noisette.app.job import Job
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.runs import Order
@@ -117,19 +118,19 @@ class Walk:
             same = file and file.read_text(encoding="utf-8") == toml.dumps(self.facts.source)
         except (OSError, ValueError):
             same = False
-        if not same:
-            raise InvalidParameter(
-                f"{visible(str(file))} was changed or removed since step 2; send step 2 again; "
-                "nothing was charged."
-            )
+        refuse(
+            (not same,
+             f"{visible(str(file))} was changed or removed since step 2; send step 2 again; "
+             "nothing was charged."),
+        )  # fmt: skip
 
     def check_guess(self, job: Job) -> None:
         """Refuse a counted number where the number of people is private."""
-        if job.population in self.counted:
-            raise InvalidParameter(
-                "this number was counted in the table, and under add-remove it is private; give a "
-                "guess made without the table."
-            )
+        refuse(
+            (job.population in self.counted,
+             "this number was counted in the table, and under add-remove it is private; give a "
+             "guess made without the table."),
+        )  # fmt: skip
 
 
 def free_name(folder: Path, stem: str, ending: str = "") -> Path:
@@ -146,34 +147,32 @@ def open_books(
 ) -> tuple[Path, Ledger]:
     """Open a ledger, or start one; refuse one that this model does not fit into."""
     text = text.strip()
-    if not text or "\x00" in text:
-        raise InvalidParameter("give the name of a ledger file.")
-    if is_address(text):
-        raise InvalidParameter(
-            "this page takes ledgers in files only; use `noisette train` with one in a database."
-        )
+    refuse(
+        (not text or "\x00" in text, "give the name of a ledger file."),
+        (is_address(text),
+         "this page takes ledgers in files only; use `noisette train` with one in a database."),
+    )  # fmt: skip
     path = Path(text).expanduser()
     path = _validate.real_path(path if path.is_absolute() else folder / path)
     shown = visible(str(path))
-    if path.exists() and not path.is_file():
-        raise LedgerError(f"{shown} is not an ordinary file; give the name of a ledger file.")
-    if total is None and not path.exists():
-        raise LedgerError(f"there is no ledger {shown}; start a new one.")
-    if not path.parent.is_dir():
-        raise LedgerError(f"the folder of {shown} does not exist.")
-    epsilon, delta = (None, None) if total is None else total
-    ledger = Ledger.open(path, epsilon, delta, adjacency=job.adjacency)
-    left = ledger.remaining
-    lacking = any(
-        cost > (1.0 + 1e-9) * have
-        for cost, have in zip((job.epsilon, job.delta), left, strict=True)
-    )
-    if ledger.rule == "sums" and lacking:  # the charge itself is decided by the ledger
-        raise LedgerError(
-            f"{shown} has epsilon {left[0]:.6g} and delta {left[1]:g} left, less than this model "
-            f"costs ({job.epsilon:g} and {job.delta:g}); lower the budget in step 3 "
-            "(another ledger is for other people)."
-        )
+    there = path.exists()
+    refuse(
+        (there and not path.is_file(),
+         f"{shown} is not an ordinary file; give the name of a ledger file."),
+        (total is None and not there, f"there is no ledger {shown}; start a new one."),
+        (not path.parent.is_dir(), f"the folder of {shown} does not exist."),
+        kind=LedgerError,
+    )  # fmt: skip
+    ledger = Ledger.open(path, *(total or (None, None)), adjacency=job.adjacency)
+    left, slack = ledger.remaining, 1.0 + 1e-9
+    lacking = job.epsilon > slack * left[0] or job.delta > slack * left[1]
+    refuse(  # the charge itself is decided by the ledger
+        (ledger.rule == "sums" and lacking,
+         f"{shown} has epsilon {left[0]:.6g} and delta {left[1]:g} left, less than this model "
+         f"costs ({job.epsilon:g} and {job.delta:g}); lower the budget in step 3 (another ledger "
+         "is for other people)."),
+        kind=LedgerError,
+    )  # fmt: skip
     return path, ledger
 
 

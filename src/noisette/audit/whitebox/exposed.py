@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from noisette.audit.canaries import CANARIES, intercept_only, long_row, plain_table
+from noisette.audit.canaries import CANARIES, plain_table
 from noisette.audit.findings import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS, constants, least_epsilon
@@ -27,8 +27,8 @@ _TIGHT = 1e-9
 def exposed(subject: AuditedEstimator) -> Tally:
     """Look at one fit on an ordinary table, one with a long row, one with zero rows."""
     out = Tally("exposed numbers", subject.claim)
-    room = subject.room()
-    tables = [plain_table(room), long_row(room).first, intercept_only(room).first]
+    pairs = [CANARIES[name](subject.room()).first for name in ("long row", "intercept only")]
+    tables = [plain_table(subject.room()), *pairs]
     for data in tables:
         model, trace = subject.fit(data.bare())
         out.runs += 1
@@ -38,7 +38,6 @@ def exposed(subject: AuditedEstimator) -> Tally:
             out.fault("the model carries no guarantee")
             continue
         _order(trace, out)
-        _counts(trace, out)
         _claims(promise, trace, subject, out)
         for seen in trace.releases:
             _law(seen, subject, out)
@@ -53,71 +52,86 @@ def exposed(subject: AuditedEstimator) -> Tally:
 
 
 def _order(trace: Trace, out: Tally) -> None:
-    if not trace.charges:
-        out.fault("nothing was charged")
-    elif trace.charges[0].reads:
-        out.fault("randomness was used before anything was charged")
+    """Charged before drawn, and every leaf of the charged plan drew exactly what was counted."""
+    early = [charge.reads for charge in trace.charges[:1]] + [0]
+    out.fault("nothing was charged", not trace.charges)
+    out.fault("randomness was used before anything was charged", early[0])
     for draw in trace.stray:
         when = "" if draw.charged else " and before anything was charged"
         out.fault(f"{draw.mechanism.name} noise was drawn outside the door{when}")
-
-
-def _counts(trace: Trace, out: Tally) -> None:
-    """Every leaf of the charged plan drew exactly what was counted."""
+    unpaid = list(trace.releases)
     for charge in trace.charges:
+        own = [seen for seen in trace.releases if seen.plan is charge.plan]
+        unpaid = [seen for seen in unpaid if seen.plan is not charge.plan]
         for part, (leaf, count) in enumerate(charge.plan.leaves()):
-            drawn = sum(
-                seen.drawn
-                for seen in trace.releases
-                if seen.plan is charge.plan and seen.part == part
-            )
+            drawn = sum(seen.drawn for seen in own if seen.part == part)
             counted = count * leaf.draws_per_use
-            if drawn != counted:
-                out.fault(f"part {part} of the plan counts {counted} noise vectors, {drawn} ran")
-    charged = [charge.plan for charge in trace.charges]
-    if any(not any(seen.plan is plan for plan in charged) for seen in trace.releases):
-        out.fault("a value was released under a plan that was not charged")
+            out.fault(
+                f"part {part} of the plan counts {counted} noise vectors, {drawn} ran",
+                drawn != counted,
+            )
+    out.fault("a value was released under a plan that was not charged", unpaid)
 
 
 def _claims(promise: Guarantee, trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
-    epsilon, delta = subject.claim
-    if subject.persons and promise.unit != "person":
-        out.fault("the guarantee speaks of single rows, the claim of all rows of a person")
-    if promise.adjacency is not subject.adjacency:
-        out.fault(f"the guarantee speaks of {promise.adjacency}, the claim of {subject.adjacency}")
+    (epsilon, delta), relation, plan = subject.claim, subject.adjacency, promise.plan
+    most = epsilon * (1.0 + _TIGHT)
+    out.fault(
+        "the guarantee speaks of single rows, the claim of all rows of a person",
+        subject.persons and promise.unit != "person",
+    )
+    out.fault(
+        f"the guarantee speaks of {promise.adjacency}, the claim of {relation}",
+        promise.adjacency is not relation,
+    )
     # read at the claimed delta: another point of the promised curve is promised as well
-    if promise.epsilon > epsilon * (1.0 + _TIGHT) or promise.delta > delta * (1.0 + _TIGHT):
+    if promise.epsilon > most or promise.delta > delta * (1.0 + _TIGHT):
         reached = promise.epsilon_at(delta)
-        if reached > epsilon * (1.0 + _TIGHT):
-            out.fault(f"the guarantee is weaker than the claim: epsilon = {reached:.4g} there")
-    if [charge.plan for charge in trace.charges] != [promise.plan]:
-        out.fault("the guarantee cites another plan than was charged")
-    least = least_epsilon(promise.plan, delta, subject.adjacency)
-    if least > epsilon * (1.0 + 1e-6):
-        out.fault(f"the plan costs epsilon >= {least:.4g} at delta = {delta:g}")
-    stated = accounting.delta(promise.plan, epsilon=epsilon, adjacency=subject.adjacency)
-    if stated > delta * (1.0 + 1e-6) and accounting.epsilon(
-        promise.plan, delta=delta, adjacency=subject.adjacency
-    ) > epsilon * (1.0 + 1e-9):
-        out.fault("the accountants give the plan more than the claim")
+        out.fault(
+            f"the guarantee is weaker than the claim: epsilon = {reached:.4g} there",
+            reached > most,
+        )
+    out.fault(
+        "the guarantee cites another plan than was charged",
+        [charge.plan for charge in trace.charges] != [plan],
+    )
+    least = least_epsilon(plan, delta, relation)
+    out.fault(
+        f"the plan costs epsilon >= {least:.4g} at delta = {delta:g}",
+        least > epsilon * (1.0 + 1e-6),
+    )
+    out.fault(
+        "the accountants give the plan more than the claim",
+        accounting.delta(plan, epsilon=epsilon, adjacency=relation) > delta * (1.0 + 1e-6)
+        and accounting.epsilon(plan, delta=delta, adjacency=relation) > epsilon * (1.0 + 1e-9),
+    )
 
 
 def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
     """The mechanism of the plan drew, at the unit of the bound, and the result is on its grid."""
-    if seen.bounded.adjacency is not subject.adjacency:
-        out.fault(f"a value is bounded for {seen.bounded.adjacency} neighbours")
+    bounded = seen.bounded
+    out.fault(
+        f"a value is bounded for {bounded.adjacency} neighbours",
+        bounded.adjacency is not subject.adjacency,
+    )
     for draw in seen.draws:
-        if draw.mechanism != seen.mechanism:
-            out.fault(f"{draw.mechanism!r} drew where {seen.mechanism!r} was charged")
+        out.fault(
+            f"{draw.mechanism!r} drew where {seen.mechanism!r} was charged",
+            draw.mechanism != seen.mechanism,
+        )
         moved = draw.unit * CONTRIBUTIONS[subject.adjacency.value]
-        if seen.bounded.l2 is not None and moved < seen.bounded.l2 * (1.0 - _TIGHT):
-            out.fault("the noise is scaled to less than the declared sensitivity")
+        out.fault(
+            "the noise is scaled to less than the declared sensitivity",
+            bounded.l2 is not None and moved < bounded.l2 * (1.0 - _TIGHT),
+        )
     if seen.result is None or not isinstance(seen.mechanism, AdditiveNoise) or not seen.draws:
         return
     scale = seen.mechanism.noise_multiplier * seen.draws[0].unit
     grid = 2.0 ** (math.floor(math.log2(scale)) - 24)
-    if not np.array_equal(np.rint(seen.result / grid) * grid, seen.result):
-        out.fault("a released value is not rounded to the public grid")
+    out.fault(
+        "a released value is not rounded to the public grid",
+        not np.array_equal(np.rint(seen.result / grid) * grid, seen.result),
+    )
 
 
 def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
@@ -139,8 +153,10 @@ def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
             out.ratio(moved, seen.bounded.l2 or 0.0, "the sensitivity of the solution")
     for step in trace.steps:
         bound = trace.releases[0].bounded.contribution or 0.0
-        if step.update.contribution > bound * (1.0 + _TIGHT):
-            out.fault("the kernel bounds a record by more than was declared")
+        out.fault(
+            "the kernel bounds a record by more than was declared",
+            step.update.contribution > bound * (1.0 + _TIGHT),
+        )
 
 
 def _weights(trace: Trace, persons: Any, out: Tally) -> None:
@@ -163,12 +179,12 @@ def _iterates(trace: Trace, out: Tally) -> None:
             noisy = np.rint(noisy / step.grid) * step.grid
         after = (1.0 - rate * public.regularization) * step.w - rate / step.normaliser * noisy
         norm = float(np.linalg.norm(after))
-        if norm > public.radius:
-            after *= public.radius / norm
+        after *= min(1.0, public.radius / max(norm, 1e-300))
         tolerance = 1e-9 * (1.0 + norm) + 2.0 * rate / step.normaliser * step.grid
-        if float(np.max(np.abs(after - step.after))) > tolerance:
-            out.fault("a step is not the stated update of its sum and its noise")
-            return
+        out.fault(
+            "a step is not the stated update of its sum and its noise",
+            float(np.max(np.abs(after - step.after))) > tolerance,
+        )
 
 
 def solver(subject: AuditedEstimator) -> Tally:

@@ -38,10 +38,9 @@ from noisette.audit.canaries import plain_table
 from noisette.audit.findings import Tally
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.theory import CONTRIBUTIONS
-from noisette.audit.whitebox.trace import Blind, Release, Trace
+from noisette.audit.whitebox.trace import Blind, Trace
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, LaplaceVector, ObjectiveNoise, SphericalLaplace
-from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.sampling import PartialShuffle, RandomAllocation, Sampler, WithoutReplacement
 from noisette.core.sampling.base import Participation, PassSampler
 from noisette.errors import Unproven
@@ -78,18 +77,21 @@ def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -
             out.runs += 1
             for name, law, noise in recovered(trace, subject):
                 _collect(groups.setdefault((name, noise.shape[1], law), NoiseGroup(law)), noise)
-            if all(_enough(group, features, factor) for group in groups.values()):
+            counts = [(len(each.vectors), each.vectors[0].size) for each in groups.values()]
+            if all(
+                n >= factor * VECTORS if features == FEW else n >= 30 and n * d >= factor * ENTRIES
+                for n, d in counts
+            ):
                 break
         for (name, dimension, _), group in groups.items():
-            for p, what in _tests(group):
-                tests.append((p, f"{what} of the {name} noise in {dimension} dimensions"))
+            words = f"of the {name} noise in {dimension} dimensions"
+            tests += [(p, f"{what} {words}") for p, what in _tests(group)]
     if not tests:
         raise Blind("no noise could be recovered from what was released")
     out.applies = True
     for p, what in tests:
-        if p < alpha / len(tests):
-            out.fault(f"the {what} is not as stated (p = {p:.1e})")
-    smallest = min((p for p, _ in tests), default=1.0)
+        out.fault(f"the {what} is not as stated (p = {p:.1e})", p < alpha / len(tests))
+    smallest = min(p for p, _ in tests)
     out.note = f"{len(tests)} tests on recovered noise, the smallest p-value is {smallest:.2g}"
     return out
 
@@ -108,56 +110,34 @@ def _directions(noise: Floats) -> Floats:
     return np.asarray(noise / np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-300))
 
 
-def _enough(group: NoiseGroup, features: int, factor: float) -> bool:
-    count, size = len(group.vectors), group.vectors[0].size
-    if features == FEW:
-        return count >= factor * VECTORS
-    return count >= 30 and count * size >= factor * ENTRIES
-
-
 def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, str, Floats]]:
     """Yield (name, law, noise vectors in units of their stated scale)."""
     a = CONTRIBUTIONS[subject.adjacency.value]
     for seen in trace.releases:
-        law = seen.mechanism
-        if isinstance(law, LaplaceVector):  # entry by entry it is spherical noise in one dimension
-            scale = law.noise_multiplier * (seen.bounded.l1 or 0.0) / a
-            noise = np.asarray(seen.result - seen.bounded.value).reshape(-1, 1)
-            yield "counts", "spherical-laplace", noise / scale
-            continue
-        if not isinstance(law, AdditiveNoise):
-            continue
-        if isinstance(law, ObjectiveNoise):
-            scale = law.noise_multiplier * (seen.bounded.contribution or 0.0)
-            yield "objective", law.law, _inverted(trace) / scale
-            continue
-        if not isinstance(law, Gaussian | SphericalLaplace):
-            continue
+        law, bounded = seen.mechanism, seen.bounded
         kind = "gaussian" if isinstance(law, Gaussian) else "spherical-laplace"
-        unit = seen.bounded.contribution or (seen.bounded.l2 or 0.0) / a
-        if seen.stream:
-            # as the kernel got it; `exposed` compares every update with it
-            noise = np.array([step.noise for step in trace.steps])
-            yield "gradient", kind, noise / (law.noise_multiplier * unit)
+        unit = bounded.contribution or (bounded.l2 or bounded.l1 or 0.0) / a
+        if isinstance(law, LaplaceVector):  # entry by entry it is spherical noise in one dimension
+            name, unit = "counts", (bounded.l1 or 0.0) / a
+            noise = np.asarray(seen.result - bounded.value).reshape(-1, 1)
+        elif isinstance(law, ObjectiveNoise):
+            # first-order inversion at the released weights, one row for each model
+            name, kind, unit = "objective", law.law, bounded.contribution or 0.0
+            pairs = zip(trace.solves, trace.releases[-1].result, strict=True)
+            noise = np.stack([-solve.problem.gradient(w).ravel() for solve, w in pairs])
+        elif not isinstance(law, Gaussian | SphericalLaplace):
             continue
-        name = {"OUTPUT-SENSITIVITY": "output", "APPROXIMATE-MINIMISER": "hiding"}
-        noise = np.asarray(seen.result - _entered(seen, trace)).reshape(1, -1)
-        yield name.get(seen.bounded.proof, "array"), kind, noise / (law.noise_multiplier * unit)
-
-
-def _entered(seen: Release, trace: Trace) -> Any:
-    """What the noise was added to: the auditor's own optimum for output perturbation."""
-    if trace.solves and all(solve.linear is None for solve in trace.solves):
-        return np.stack([solve.exact()[0] for solve in trace.solves])
-    return seen.bounded.value
-
-
-def _inverted(trace: Trace) -> Floats:
-    """First-order inversion at the released weights, one row for each model."""
-    released = trace.releases[-1].result
-    return np.stack(
-        [-s.problem.gradient(w).ravel() for s, w in zip(trace.solves, released, strict=True)]
-    )
+        elif seen.stream:
+            # as the kernel got it; `exposed` compares every update with it
+            name, noise = "gradient", np.array([step.noise for step in trace.steps])
+        else:
+            named = {"OUTPUT-SENSITIVITY": "output", "APPROXIMATE-MINIMISER": "hiding"}
+            name, entered = named.get(bounded.proof, "array"), bounded.value
+            if trace.solves and all(solve.linear is None for solve in trace.solves):
+                # of output perturbation, the auditor's own optimum
+                entered = np.stack([solve.exact()[0] for solve in trace.solves])
+            noise = np.asarray(seen.result - entered).reshape(1, -1)
+        yield name, kind, noise / (law.noise_multiplier * unit)
 
 
 def _two_sided(law: Any, value: float) -> float:
@@ -172,13 +152,9 @@ def _tests(group: NoiseGroup) -> Iterator[tuple[float, str]]:
     if not np.isfinite(radii).all():
         yield 0.0, "finiteness"
         return
-    if group.law == "gaussian":
-        yield _two_sided(square_law(count * d), float(np.sum(radii**2))), "scale"
-        shape = kstest(radii**2, square_law(d).cdf)
-    else:
-        yield _two_sided(radius_law(count * d), float(np.sum(radii))), "scale"
-        shape = kstest(radii, radius_law(d).cdf)
-    yield float(shape.pvalue), "radius"
+    law, sizes = (square_law, radii**2) if group.law == "gaussian" else (radius_law, radii)
+    yield _two_sided(law(count * d), float(np.sum(sizes))), "scale"
+    yield float(kstest(sizes, law(d).cdf).pvalue), "radius"
     if d < 2:
         return
     half = (d - 1) / 2.0
@@ -220,8 +196,10 @@ def _whole(
 ) -> np.ndarray[Any, Any]:
     """Return the records or persons of a batch, who must be there once, with all their rows."""
     drawn = np.unique(owners[batch])
-    if not np.array_equal(np.sort(batch), np.flatnonzero(np.isin(owners, drawn))):
-        out.fault("a batch has a row twice, or some rows of a person and not others")
+    out.fault(
+        "a batch has a row twice, or some rows of a person and not others",
+        not np.array_equal(np.sort(batch), np.flatnonzero(np.isin(owners, drawn))),
+    )
     return drawn
 
 
@@ -229,13 +207,12 @@ def _check(
     batches: list[np.ndarray[Any, Any]], sampler: Sampler, n: int, alpha: float, out: Tally
 ) -> None:
     uses = [batches[i : i + sampler.steps] for i in range(0, len(batches), sampler.steps)]
-    if any(len(np.unique(batch)) != len(batch) for batch in batches):
-        out.fault("a record is twice in one batch")
+    out.fault("a record is twice in one batch", _doubled(batches))
     if isinstance(sampler, PassSampler | RandomAllocation | PartialShuffle):
-        for use in uses:
-            joined = np.concatenate(use)
-            if len(np.unique(joined)) != len(joined):
-                out.fault(f"a record is in several batches of one {sampler.name} use")
+        out.fault(
+            f"a record is in several batches of one {sampler.name} use",
+            _doubled([np.concatenate(use) for use in uses]),
+        )
     sizes = np.array([len(batch) for batch in batches], dtype=float)
     counts = np.bincount(np.concatenate(batches).astype(int), minlength=n).astype(float)
     tests: list[tuple[float, str]] = []
@@ -249,23 +226,30 @@ def _check(
         if mean * (1.0 - q) > 3.0:
             tests.append((_scatter(counts, mean, mean * (1.0 - q)), "scatter of participation"))
     elif isinstance(sampler, WithoutReplacement):
-        if np.any(sizes != sampler.batch_size):
-            out.fault("a batch has another size than was counted")
+        out.fault("a batch has another size than was counted", np.any(sizes != sampler.batch_size))
         q = sampler.batch_size / n
         mean = len(sizes) * q
         if q < 1.0 and mean * (1.0 - q) > 3.0:
             spread = mean * (1.0 - q) * n / (n - 1.0)
             tests.append((_scatter(counts, mean, spread, n - 1), "scatter of participation"))
     elif isinstance(sampler, PartialShuffle):
-        if any(sum(map(len, use)) != sampler.used for use in uses):
-            out.fault("a round uses another number of records than was counted")
+        out.fault(
+            "a round uses another number of records than was counted",
+            any(sum(map(len, use)) != sampler.used for use in uses),
+        )
     elif isinstance(sampler, RandomAllocation) and sampler.batches > 1:
         q = 1.0 / sampler.batches
         free = len(uses) * (sampler.batches - 1)
         tests.append((_scatter(sizes, n * q, n * q, free), "scatter of bin sizes"))
     for p, what in tests:
-        if p < alpha / len(tests):
-            out.fault(f"the {what} is not that of {sampler.name} sampling (p = {p:.1e})")
+        out.fault(
+            f"the {what} is not that of {sampler.name} sampling (p = {p:.1e})",
+            p < alpha / len(tests),
+        )
+
+
+def _doubled(groups: list[np.ndarray[Any, Any]]) -> bool:
+    return any(len(np.unique(group)) != len(group) for group in groups)
 
 
 def _counted(sampler: Sampler) -> Participation:
@@ -285,5 +269,4 @@ def _scatter(values: np.ndarray[Any, Any], mean: float, variance: float, free: i
     free = free or len(values)
     statistic = float(np.sum((values - mean) ** 2)) / variance
     pulled = free + (statistic - free) / math.sqrt(1.0 + 0.5 / variance)
-    law = square_law(free)
-    return float(min(1.0, 2.0 * min(law.cdf(pulled), law.sf(pulled))))
+    return _two_sided(square_law(free), pulled)
