@@ -1,6 +1,7 @@
 """`check_estimator`: the whole battery on one estimator, ours or anybody's."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from noisette import _validate
@@ -126,8 +127,12 @@ def check_estimator(
     chosen = tuple(_validate.choice("attacks", a, ATTACKS) for a in attacks or ATTACKS)
     findings: list[Finding] = []
     if not subject.ours:
-        if attacks is not None:
-            findings += [_inside(a, subject) for a in chosen if a not in _ANYBODY]
+        detail = "This attack looks inside estimators of noisette, which this one is not."
+        findings += [
+            Finding(attack, subject.claim, None, 1.0, "not applicable", 0, detail)
+            for attack in attacks or ()
+            if attack not in _ANYBODY
+        ]
         chosen = tuple(attack for attack in chosen if attack in _ANYBODY)
     level = min(LEVEL, 0.1 * (1.0 - confidence)) if "attributes" in chosen else 0.0
     statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
@@ -142,12 +147,18 @@ def check_estimator(
                 subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
             )
         else:
-            findings.append(_watched(attack, white[attack], subject))
+            try:
+                out = white[attack]()
+            except Blind as gap:  # it could not watch an estimator of ours, which is a fault
+                out = Tally(attack, subject.claim)
+                out.fault(f"{gap}: the audit could not watch this fit, so the check was not made")
+            findings.append(out.finding())
         refuted = findings and findings[-1].verdict == "violated"
         if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
             break  # a certain answer in seconds; minutes of other attacks would add nothing
     unit = "person" if subject.persons else "record"
-    return AuditReport(_name(estimator), tuple(findings), unit)
+    # the class and the parameters that differ from its defaults, on one line
+    return AuditReport(" ".join(repr(estimator).split()), tuple(findings), unit)
 
 
 def _check_kind(estimator: Any) -> None:
@@ -169,31 +180,15 @@ def _battery(
     subject: AuditedEstimator, level: float, share: float, fits: int, *, long: bool
 ) -> dict[str, Callable[[], Tally]]:
     """Return the attacks that watch; each statistical one may err with probability `share`."""
-    seeds, factor = (5, 8.0) if long else (1, 1.0)
     return {
-        "attributes": lambda: attributes(subject, level=level, most=MOST_FITS * (1 + 9 * long)),
-        "exposed": lambda: exposed(subject),
-        "replay": lambda: replay(subject, seeds=seeds),
-        "solver": lambda: solver(subject),
-        "repeated": lambda: repeated(subject, alpha=share, runs=fits),
-        "noise-law": lambda: noise_law(subject, alpha=share, factor=factor),
-        "sampling-law": lambda: sampling_law(subject, alpha=share),
+        "attributes": partial(attributes, subject, level=level, most=MOST_FITS * (1 + 9 * long)),
+        "exposed": partial(exposed, subject),
+        "replay": partial(replay, subject, seeds=5 if long else 1),
+        "solver": partial(solver, subject),
+        "repeated": partial(repeated, subject, alpha=share, runs=fits),
+        "noise-law": partial(noise_law, subject, alpha=share, factor=8.0 if long else 1.0),
+        "sampling-law": partial(sampling_law, subject, alpha=share),
     }
-
-
-def _watched(attack: str, run: Callable[[], Tally], subject: AuditedEstimator) -> Finding:
-    """Run one attack; where it could not watch an estimator of ours, that is a fault."""
-    try:
-        return run().finding()
-    except Blind as gap:
-        out = Tally(attack, subject.claim)
-        out.fault(f"{gap}: the audit could not watch this fit, so the check was not made")
-        return out.finding()
-
-
-def _inside(attack: str, subject: AuditedEstimator) -> Finding:
-    detail = "This attack looks inside estimators of noisette, which this one is not."
-    return Finding(attack, subject.claim, None, 1.0, "not applicable", 0, detail)
 
 
 def _check_facts(subject: AuditedEstimator) -> None:
@@ -233,8 +228,3 @@ def _claim(estimator: Any, epsilon: float | None, delta: float | None) -> tuple[
         )
     spare = spare if delta is None else delta
     return _validate.epsilon(stated), _validate.delta(0.0 if spare is None else spare)
-
-
-def _name(estimator: Any) -> str:
-    """Return the class and the parameters that differ from its defaults, on one line."""
-    return " ".join(repr(estimator).split())

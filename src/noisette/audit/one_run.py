@@ -182,20 +182,7 @@ def one_run(
     scores = np.asarray(score(model, X, y), dtype=float)
     if scores.shape != (m,) or np.isnan(scores).any():
         raise InvalidData(f"score must give one number, not NaN, for each of the {m} canaries.")
-    correct = _right_guesses(scores, coins, r)
-    return _result(stated, m, r, correct, level, name)
-
-
-def _right_guesses(scores: NDArray[np.float64], coins: NDArray[np.bool_], r: int) -> int:
-    """Guess in for the r/2 highest scores and out for the r/2 lowest, and count."""
-    order = np.argsort(scores, kind="stable")  # looks at scores only: the coins are still unknown
-    return int(coins[order[-(r // 2) :]].sum() + (~coins[order[: r // 2]]).sum())
-
-
-def _result(
-    claim: tuple[float, float], m: int, r: int, correct: int, level: float, name: str
-) -> OneRun:
-    epsilon, delta = claim
+    correct, (epsilon, delta) = _right_guesses(scores, coins, r), stated
     p_value = bounds.one_run_p_value(m, r, correct, epsilon, delta)
     lower = bounds.one_run_epsilon(m, r, correct, delta, 1.0 - level)
     verdict: Verdict = "violated" if p_value <= level else "consistent"
@@ -203,9 +190,14 @@ def _result(
         f"{correct} of {r} guesses about {m} canaries were right, so epsilon is at least "
         f"{lower:.3f}; under the claimed {epsilon:.4g} so many have probability {p_value:.3g}."
     )
-    confidence = 1.0 - level
-    finding = Finding(name, claim, lower, confidence, verdict, 1, detail)
-    return OneRun(lower, claim, p_value, m, r, correct, confidence, verdict, finding)
+    finding = Finding(name, stated, lower, 1.0 - level, verdict, 1, detail)
+    return OneRun(lower, stated, p_value, m, r, correct, 1.0 - level, verdict, finding)
+
+
+def _right_guesses(scores: NDArray[np.float64], coins: NDArray[np.bool_], r: int) -> int:
+    """Guess in for the r/2 highest scores and out for the r/2 lowest, and count."""
+    order = np.argsort(scores, kind="stable")  # looks at scores only: the coins are still unknown
+    return int(coins[order[-(r // 2) :]].sum() + (~coins[order[: r // 2]]).sum())
 
 
 def _pair(name: str, data: Any) -> tuple[NDArray[Any], NDArray[Any]]:

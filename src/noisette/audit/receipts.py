@@ -34,9 +34,8 @@ def check_receipts(ledger: Ledger, folder: Path) -> Findings:
     """Compare a ledger with the receipts and models in a folder and in all folders below."""
     if not folder.is_dir():
         raise InvalidParameter(f"{folder} is no folder; give the one that holds the models.")
-    charges = ledger.charges
-    paid = {number: charge.collected for number, charge in enumerate(charges, 1)}
-    paid = {number: digest for number, digest in paid.items() if digest not in ("", "unknown")}
+    charges = list(enumerate(ledger.charges, 1))
+    paid = {k: charge.collected for k, charge in charges if charge.collected not in ("", "unknown")}
     set_back, unpaid, others, shown = list[str](), list[str](), 0, set[Path]()
     for file in _ordinary(folder, "*.json"):
         try:
@@ -54,7 +53,7 @@ def check_receipts(ledger: Ledger, folder: Path) -> Findings:
         elif not _has(ledger, receipt):
             set_back.append(f"{file} shows charge {number}, which is not in {ledger.title}")
         else:
-            digests = [_digest(result) for result in results]
+            digests = [hashlib.sha256(result.read_bytes()).hexdigest() for result in results]
             if digests:  # one that the ledger has not noted is the only one, too
                 paid.setdefault(number, digests[0])
             if not digests or set(digests) != {paid[number]}:
@@ -62,7 +61,7 @@ def check_receipts(ledger: Ledger, folder: Path) -> Findings:
     unpaid += [
         f"{model} has no receipt" for model in _ordinary(folder, "*.noisette") if model not in shown
     ]
-    lost = [k for k, charge in enumerate(charges, 1) if not charge.collected and k not in paid]
+    lost = [k for k, charge in charges if not charge.collected and k not in paid]
     return Findings(set_back, unpaid, lost, others)
 
 
@@ -95,11 +94,6 @@ def _has(ledger: Ledger, receipt: dict[str, Any]) -> bool:
         return ledger.receipt(receipt["charge"]) == receipt
     except (LedgerError, InvalidParameter):
         return False
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 _ROUNDING = 1e-9

@@ -44,27 +44,25 @@ def with_fresh_seed(model: Any) -> Any:
 
     None is left alone: it is what the users of a class get, and each worker process is new.
     """
-    if hasattr(model, "get_params") and hasattr(model, "set_params"):
-        fixed = [name for name, value in random_states(model).items() if _is_seed(value)]
-        if fixed:
-            model.set_params(**{name: secrets.randbits(32) for name in fixed})
-    elif _is_seed(getattr(model, "random_state", None)):
-        model.random_state = secrets.randbits(32)
+    deep = hasattr(model, "get_params") and hasattr(model, "set_params")
+    states = (
+        random_states(model) if deep else {"random_state": getattr(model, "random_state", None)}
+    )
+    for name, state in states.items():
+        if isinstance(state, int | np.integer) and not isinstance(state, bool):
+            seed = secrets.randbits(32)
+            if deep:
+                model.set_params(**{name: seed})
+            else:
+                model.random_state = seed
     return model
 
 
 def random_states(model: Any) -> dict[str, Any]:
     """Return the parameters ``random_state`` of an estimator and of the estimators inside it."""
     parameters = model.get_params(deep=True)
-    return {
-        name: value
-        for name, value in parameters.items()
-        if name == "random_state" or name.endswith("__random_state")
-    }
-
-
-def _is_seed(state: Any) -> bool:
-    return isinstance(state, int | np.integer) and not isinstance(state, bool)
+    named = [name for name in parameters if name.rpartition("__")[2] == "random_state"]
+    return {name: parameters[name] for name in named}
 
 
 def fitted(model: Any, data: Any) -> Any:
@@ -87,12 +85,16 @@ class World:
         statistic: Callable[[Any], float] | None,
         output: Output | None,
     ) -> None:
-        if not callable(make_model) or hasattr(make_model, "coef_"):
-            raise InvalidParameter("make_model must be a function that returns a new estimator.")
-        if statistic is None and output is None:
-            raise InvalidParameter("pass a statistic, or an output in which to search for one.")
-        if statistic is not None and not callable(statistic):
-            raise InvalidParameter("statistic must be a function of a fitted model.")
+        for wrong, sentence in (
+            (not callable(make_model) or hasattr(make_model, "coef_"),
+             "make_model must be a function that returns a new estimator."),
+            (statistic is None and output is None,
+             "pass a statistic, or an output in which to search for one."),
+            (statistic is not None and not callable(statistic),
+             "statistic must be a function of a fitted model."),
+        ):  # fmt: skip
+            if wrong:
+                raise InvalidParameter(sentence)
         if not isinstance(data, tuple | list) or len(data) not in (2, 3):
             raise InvalidData("D and D_prime must be pairs (X, y).")
         if len(data) == 3 and not isinstance(data[2], dict):
@@ -145,7 +147,11 @@ def refuse_generators(things: object) -> None:
 
     class Search(Pickler):  # type: ignore[misc]
         def persistent_id(self, obj: object) -> None:
-            if _copied(obj):
+            where = type(obj).__module__
+            ours = isinstance(obj, np.random.Generator) and where.startswith("noisette.")
+            bits = hasattr(type(obj), "random_raw")  # below a generator
+            source = where in ("numpy.random.mtrand", "random") and hasattr(obj, "seed")
+            if not ours and (isinstance(obj, np.random.Generator) or bits or source):
                 raise InvalidParameter(
                     f"make_model (or the statistic) holds a random generator, a "
                     f"{type(obj).__name__}, of which each process would get the same copy; create "
@@ -153,14 +159,6 @@ def refuse_generators(things: object) -> None:
                 )
 
     Search(io.BytesIO()).dump(things)
-
-
-def _copied(obj: object) -> bool:
-    if isinstance(obj, np.random.Generator):
-        return not type(obj).__module__.startswith("noisette.")
-    if hasattr(type(obj), "random_raw"):  # the bits below a generator
-        return True
-    return type(obj).__module__ in ("numpy.random.mtrand", "random") and hasattr(obj, "seed")
 
 
 def _batch(tasks: list[Callable[[], Result]], count: int) -> list[list[Result]]:
@@ -184,14 +182,12 @@ def running(
             # a few batches for each worker: even load, little traffic
             size = 1 if parallel is None else max(1, -(-count // (4 * n_jobs)))
             sizes = [min(size, count - done) for done in range(0, count, size)]
-            if parallel is None:
-                for each in sizes:
-                    rows += _batch(tasks, each)
-                    tick(len(tasks))
-            else:
-                for batch in parallel(delayed(_batch)(tasks, each) for each in sizes):
-                    rows += batch
-                tick(count * len(tasks))
+            batches = (_batch(tasks, each) for each in sizes)
+            if parallel is not None:
+                batches = parallel(delayed(_batch)(tasks, each) for each in sizes)
+            for batch in batches:
+                rows += batch
+                tick(len(batch) * len(tasks))
             return [list(column) for column in zip(*rows, strict=True)]
 
         yield rounds

@@ -114,9 +114,10 @@ def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, st
     """Yield (name, law, noise vectors in units of their stated scale)."""
     a = CONTRIBUTIONS[subject.adjacency.value]
     for seen in trace.releases:
-        law, bounded = seen.mechanism, seen.bounded
+        law: Any = seen.mechanism
+        bounded = seen.bounded
         kind = "gaussian" if isinstance(law, Gaussian) else "spherical-laplace"
-        unit = bounded.contribution or (bounded.l2 or bounded.l1 or 0.0) / a
+        unit = bounded.contribution or (bounded.l2 or 0.0) / a
         if isinstance(law, LaplaceVector):  # entry by entry it is spherical noise in one dimension
             name, unit = "counts", (bounded.l1 or 0.0) / a
             noise = np.asarray(seen.result - bounded.value).reshape(-1, 1)

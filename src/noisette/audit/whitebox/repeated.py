@@ -14,6 +14,7 @@ there, and a test decides:
   probability c^n (1 - c)^n <= 4^-n.
 """
 
+import itertools
 import math
 import multiprocessing
 import time
@@ -65,19 +66,17 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int =
         out.runs += 1
         if one is not None and len(one) > 1 and _equal(list(one)):
             suspects[f"two classes{'' if jobs is None else f' with n_jobs={jobs}'}"] = more
-    kept = []
-    if not subject.ours:
-        out.confidence = 1.0 - alpha
-        share = alpha / max(1, len(suspects))
-        for name, more in suspects.items():
-            if name in (CHILDREN, BOTH):
-                fault = HERE not in suspects and _processes_agree(fit, share, patience, out)
-            else:
-                fault = _again(subject, more, share, runs, out)
-            kept += [] if fault else [name]
-    for name in suspects:
-        if name not in kept:
-            out.fault(f"{name} released identical numbers")
+    kept, share = [], alpha / max(1, len(suspects))
+    out.confidence = 1.0 if subject.ours else 1.0 - alpha
+    for name, more in suspects.items():
+        if subject.ours:
+            guilty = True
+        elif name in (CHILDREN, BOTH):
+            guilty = HERE not in suspects and _processes_agree(fit, share, patience, out)
+        else:
+            guilty = _again(subject, more, share, runs, out)
+        out.fault(f"{name} released identical numbers", guilty)
+        kept += [] if guilty else [name]
     forked = any(each is not None for each in there)
     out.note = (
         f"{', '.join(kept)} released identical numbers, as a choice from a few may; so many "
@@ -112,8 +111,7 @@ def _again(
 
 def _processes_agree(fit: Fit, alpha: float, patience: float, out: Tally) -> bool:
     """Whether pairs of children always agree and pairs of fits here never do."""
-    pairs = math.ceil(math.log(1.0 / alpha) / math.log(4.0))
-    for _ in range(pairs):
+    for _ in range(math.ceil(math.log(1.0 / alpha) / math.log(4.0))):
         out.runs += 4
         if not _equal(_in_children(fit, 2, patience)) or _equal([fit(), fit()]):
             return False
@@ -123,9 +121,7 @@ def _processes_agree(fit: Fit, alpha: float, patience: float, out: Tally) -> boo
 def _equal(outputs: list[Any]) -> bool:
     """Whether two of them are equal bit by bit, and not 0."""
     known = [each for each in outputs if each is not None and np.any(each)]
-    return any(
-        np.array_equal(first, second) for i, first in enumerate(known) for second in known[:i]
-    )
+    return any(np.array_equal(*pair) for pair in itertools.combinations(known, 2))
 
 
 def _in_children(fit: Fit, forks: int, patience: float) -> list[Any]:

@@ -61,24 +61,17 @@ def compare(
             out.unstated.append(f"{name}: {type(error).__name__}")
             continue
         else:
-            _both(one, two, adjacency, name, out)
+            (result, trace, said), (again, forced, told) = one, two
+            _flow(trace, forced, adjacency, name, out)
+            out.fault(f"{name}: the warnings depend on the data", said != told)
+            shapes = [(len(t.releases), len(t.solves), len(t.steps)) for t in (trace, forced)]
+            if shapes[0] == shapes[1]:
+                _values(trace, forced, adjacency, name, out)
+                _steps(trace, forced, adjacency, name, out)
+                _objectives(trace, forced, adjacency, name, out)
+                _results(result, again, name, out)
         compared += 1
     return compared
-
-
-def _both(
-    one: tuple[Any, Trace, list[str]], two: tuple[Any, Trace, list[str]], adjacency: Adjacency,
-    name: str, out: Tally,
-) -> None:  # fmt: skip
-    (result, trace, said), (again, forced, told) = one, two
-    _flow(trace, forced, adjacency, name, out)
-    if said != told:
-        out.fault(f"{name}: the warnings depend on the data")
-    if _same_shape(trace, forced):
-        _values(trace, forced, adjacency, name, out)
-        _steps(trace, forced, adjacency, name, out)
-        _objectives(trace, forced, adjacency, name, out)
-        _results(result, again, name, out)
 
 
 def _results(one: Any, two: Any, name: str, out: Tally) -> None:
@@ -89,10 +82,11 @@ def _results(one: Any, two: Any, name: str, out: Tally) -> None:
         return
     here, there = fitted_state(one), fitted_state(two)
     paths = [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]
-    labels = sorted({(here.get(path) or there[path]).label or "the result" for path in paths})
-    if labels:
-        shown = ", ".join(labels[:4])
-        out.fault(f"{name}: with equal releases, what is kept still depends on the data: {shown}")
+    labels = sorted({(here.get(path) or there[path]).label for path in paths})
+    shown = ", ".join(labels[:4])
+    out.fault(
+        f"{name}: with equal releases, what is kept still depends on the data: {shown}", labels
+    )
 
 
 def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
@@ -104,30 +98,22 @@ def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
         for seed in range(seeds):
             # other coins for each canary: a rare batch must hold some of them
             compared += _compared(subject, pair, 100 * number + seed, out)
+    rest = "everything else is identical"
+    if not compared:
+        rest = "no neighbour was compared, because fit cannot be told that a record is blank"
+    if out.refused:
+        rest += f"; {len(out.refused)} neighbours were refused"
     out.note = (
         f"{len(CANARIES)} canaries: the largest move of a released value is {out.worst:.3f} of its "
-        "declared bound, and "
+        f"declared bound, and {rest}"
     )
-    out.note += (
-        "everything else is identical"
-        if compared
-        else "no neighbour was compared, because fit cannot be told that a record is blank"
-    )
-    if out.refused:
-        out.note += f"; {len(out.refused)} neighbours were refused"
     if out.worst == 0.0:
-        if compared and not _chancy(subject):
-            raise Blind("no canary moved anything that was released")
-        # no random batch held a canary
         out.applies, out.missing = False, "no canary moved anything that was released"
+        _, trace = subject.fit(plain_table(room).bare())
+        # where records may be in no batch at all, maybe none held a canary
+        if compared and all(seen.sampler.name in ONCE for seen in trace.releases):
+            raise Blind(out.missing)
     return out
-
-
-def _chancy(subject: AuditedEstimator) -> bool:
-    """Whether a record may be in no batch at all."""
-    data = plain_table(subject.room())
-    _, trace = subject.fit(data.bare())
-    return any(seen.sampler.name not in ONCE for seen in trace.releases)
 
 
 def _compared(subject: AuditedEstimator, pair: Any, seed: int, out: Tally) -> bool:
@@ -153,11 +139,6 @@ def _contributions(trace: Trace, name: str, out: Tally) -> None:
             bound = streams[0].bounded.contribution or math.inf
             size = float(np.linalg.norm(step.alone))
             out.ratio(size, bound, f"{name}: one record's or person's part of a sum", _SLACK)
-
-
-def _same_shape(one: Trace, two: Trace) -> bool:
-    counts = [(len(t.releases), len(t.solves), len(t.steps)) for t in (one, two)]
-    return counts[0] == counts[1]
 
 
 _CONSUMED = "amount of randomness consumed"
@@ -193,8 +174,7 @@ def _flow(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -
     if keyed or not adjacency.size_is_public:
         del first[_CONSUMED]
     for what, value in first.items():
-        if value != second[what]:
-            out.fault(f"{name}: the {what} depends on the data")
+        out.fault(f"{name}: the {what} depends on the data", value != second[what])
 
 
 def _values(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:
@@ -217,27 +197,20 @@ def _values(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally)
             _pure(share * pure_epsilon(a.mechanism, adjacency), out)
         if proof == "BANDED-MF":
             banded.append((float(size), a))
-    if banded:
-        _over_bands(banded, name, out)
-
-
-def _over_bands(moves: list[tuple[float, Release]], name: str, out: Tally) -> None:
-    """Correlated noise bounds what a record does to all steps of a band together."""
-    last = moves[-1][1]
-    epochs = -(-len(moves) // int(getattr(last.sampler, "steps", len(moves))))
-    bound = (last.bounded.l2 or math.inf) * math.sqrt(epochs)
-    together = math.hypot(*(size for size, _ in moves))
-    out.ratio(together, bound, f"{name}: all steps of a band", _SLACK, last.bounded.proof)
-
-
-def _of_scores(moved: Any) -> float:
-    """Return the bounded move of scores: one choice per row, the rows added up."""
-    return float(np.atleast_2d(moved).max(axis=1).sum())
+    if banded:  # correlated noise bounds what a record does to all steps of a band together
+        last = banded[-1][1]
+        epochs = -(-len(banded) // int(getattr(last.sampler, "steps", len(banded))))
+        bound = (last.bounded.l2 or math.inf) * math.sqrt(epochs)
+        together = math.hypot(*(size for size, _ in banded))
+        out.ratio(together, bound, f"{name}: all steps of a band", _SLACK, last.bounded.proof)
 
 
 _SIZES: dict[str, Callable[[Any], Any]] = {
-    "l2": np.linalg.norm, "l1": np.sum, "linf": _of_scores,
-}  # fmt: skip
+    "l2": np.linalg.norm,
+    "l1": np.sum,
+    # of scores: one choice per row, the rows added up
+    "linf": lambda moved: np.atleast_2d(moved).max(axis=1).sum(),
+}
 
 
 def _aligned(a: Release, b: Release, name: str, out: Tally) -> tuple[Any, Any]:

@@ -15,7 +15,6 @@ from noisette.audit.worlds import random_states
 from noisette.core.adjacency import Adjacency
 from noisette.core.sampling import Sampler
 from noisette.core.sampling.base import PassSampler
-from noisette.errors import InvalidParameter
 
 _NORMS = ("norm_bound", "data_norm", "clip_norm")
 
@@ -47,11 +46,8 @@ class AuditedEstimator:
         """Return a parameter of the estimator, else of the only part of it that states one."""
         if self.parameters.get(name) is not None:
             return self.parameters[name]
-        stated = [
-            value
-            for key, value in self.nested.items()
-            if key.endswith(f"__{name}") and value is not None
-        ]
+        parts = (value for key, value in self.nested.items() if key.endswith(f"__{name}"))
+        stated = [value for value in parts if value is not None]
         return stated[0] if len(stated) == 1 else None
 
     @cached_property
@@ -59,9 +55,8 @@ class AuditedEstimator:
         """The number of features, where a part was fitted beforehand or columns are named."""
         if self.columns is not None:
             return len(self.columns)
-        parts = [getattr(part, "n_features_in_", None) for part in self.nested.values()]
-        fixed = [count for count in parts if isinstance(count, int)]
-        return fixed[0] if fixed else None
+        counts = (getattr(part, "n_features_in_", None) for part in self.nested.values())
+        return next((count for count in counts if isinstance(count, int)), None)
 
     @cached_property
     def columns(self) -> list[str] | None:
@@ -89,9 +84,7 @@ class AuditedEstimator:
     @property
     def adjacency(self) -> Adjacency:
         """The relation of the claim; replace-one, the founding papers' one, where none is said."""
-        if self.relation is not None:
-            return self.relation
-        return Adjacency.of(self.fact("adjacency") or Adjacency.REPLACE_ONE)
+        return self.relation or Adjacency.of(self.fact("adjacency") or Adjacency.REPLACE_ONE)
 
     @cached_property
     def classes(self) -> tuple[Any, ...]:
@@ -105,13 +98,9 @@ class AuditedEstimator:
     @property
     def norm(self) -> float:
         """R, the bound on feature rows that the estimator states; 1 where it states none."""
-        if self.bound is not None:
-            return self.bound
-        for name in _NORMS:
-            value = self.fact(name)
-            if isinstance(value, int | float) and math.isfinite(value):
-                return float(value)
-        return 1.0
+        stated = (self.bound, *map(self.fact, _NORMS))
+        numbers = (value for value in stated if isinstance(value, int | float))
+        return float(next(filter(math.isfinite, numbers), 1.0))
 
     def room(self, features: int | None = None) -> Room:
         """Return what canaries must fit into; three features unless the estimator says more."""
@@ -127,16 +116,13 @@ class AuditedEstimator:
         if self.adjacency is Adjacency.ADD_REMOVE and self.fact("population"):
             most = int(self.fact("population"))
             rows = None if rows is None else min(rows, most)
-        return Room(
-            self.norm, self.classes, self.adjacency, features, rows, most, self._null(),
-            self.claim[0], self.persons,
-        )  # fmt: skip
-
-    def _null(self) -> str:
-        """Return how ``fit`` can be told that a record is blank."""
+        null = "sample_weight" if self.takes("sample_weight") else "sample_epsilon"
         if not self.parameters.get("fit_intercept", True):
-            return "zero-row"
-        return "sample_weight" if self.takes("sample_weight") else "sample_epsilon"
+            null = "zero-row"
+        return Room(
+            self.norm, self.classes, self.adjacency, features, rows, most, null, self.claim[0],
+            self.persons,
+        )  # fmt: skip
 
     def takes(self, argument: str) -> bool:
         """Whether ``fit`` has this argument."""
@@ -164,10 +150,7 @@ class AuditedEstimator:
         watch: NDArray[np.intp] | None = None,
     ) -> tuple[Any, Trace]:  # fmt: skip
         """Fit one of ours under a tape and return (model, trace)."""
-        if not self.ours:
-            raise InvalidParameter("only estimators of noisette can be traced.")
-        model, trace, _ = watched(self.on(data), 1_000_003 * self.seed + seed, reference, watch)
-        return model, trace
+        return watched(self.on(data), 1_000_003 * self.seed + seed, reference, watch)[:2]
 
     def on(self, data: Data) -> Run:
         """Return a fit of ours on these data, under a source of randomness."""

@@ -241,7 +241,15 @@ class Trace:
             result = real(bounded, permit, randomness, part=part)
         self.releases.append(seen)
         if isinstance(result, NoiseStream):
-            return _Watched(result, self, seen)
+            take = result.take
+
+            def taken(count: int) -> Floats:
+                self.last_stream = seen
+                with self._door(seen):
+                    return take(count)
+
+            result.take = taken  # type: ignore[method-assign]
+            return result
         seen.result, seen.keys, self.keys = copy.deepcopy(result), self.keys, None
         return self._forced(seen)
 
@@ -256,9 +264,9 @@ class Trace:
 
     def _forced(self, seen: Release) -> Any:
         """Return what left the door, or in the second of two runs what left it in the first."""
-        if self.reference is None:
+        then = self._then("releases", "values were released", len(self.releases) - 1)
+        if then is None:
             return copy.deepcopy(seen.result)
-        then = _same("values were released", self.reference.releases, self.releases[:-1])
         if seen.keys is not None and then.keys is not None:
             return _by_keys(seen, then)
         if then.result is None or np.shape(then.result) != np.shape(seen.result):
@@ -301,9 +309,9 @@ class Trace:
             problem, float(options.get("norm_bound", 1.0)), float(options.get("tolerance") or 0.0),
             None if linear is None else np.array(linear, dtype=float), self.last_stream,
         )  # fmt: skip
-        if self.reference is not None and linear is not None:
+        then = self._then("solves", "problems were solved", len(self.solves))
+        if then is not None and linear is not None:
             # the linear term under which this data set has the first run's minimiser
-            then = _same("problems were solved", self.reference.solves, self.solves)
             options["linear"] = seen.linear = -problem.gradient(then.exact()[0])
         solution = real(loss, X, y, **options)
         seen.weights = np.array(solution.weights)
@@ -315,10 +323,9 @@ class Trace:
         grid: float, share: Any = None,
     ) -> None:  # fmt: skip
         """Run the same steps one by one, and write each down."""
-        then = None
         for t in range(len(noise)):
-            if self.reference is not None:  # put the second run where the first one was
-                then = _same("steps were made", self.reference.steps, self.steps)
+            then = self._then("steps", "steps were made", len(self.steps))
+            if then is not None:  # put the second run where the first one was
                 state.w[:] = then.w
             one = replace(
                 batches, edges=batches.edges[t : t + 2], normalisers=batches.normalisers[t : t + 1]
@@ -333,21 +340,18 @@ class Trace:
             real(update, state, X, y, one, noise[t : t + 1], grid, share)
             if then is not None:
                 state.w[:] = then.after
-                if not self._last_only():  # else the iterates before the last stay secret
-                    state.mean[:] = then.mean
+                leaves = [leaf for booked in self.charges for leaf, _ in booked.plan.leaves()]
+                if not any(isinstance(leaf, LastIterate) for leaf in leaves):
+                    state.mean[:] = then.mean  # else the iterates before the last stay secret
             seen.after, seen.mean = state.w.copy(), state.mean.copy()
             self.steps.append(seen)
 
-    def _last_only(self) -> bool:
-        leaves = [leaf for booked in self.charges for leaf, _ in booked.plan.leaves()]
-        return any(isinstance(leaf, LastIterate) for leaf in leaves)
-
-
-def _same(what: str, there: list[Any], here: list[Any]) -> Any:
-    """Return what the first run has at this place."""
-    if len(here) >= len(there):
-        raise FlowDiffers(f"more {what} than on the neighbour")
-    return there[len(here)]
+    def _then(self, kind: str, what: str, place: int) -> Any:
+        """Return what the first of two runs has at this place; None in the first one itself."""
+        there = [] if self.reference is None else getattr(self.reference, kind)
+        if self.reference is not None and place >= len(there):
+            raise FlowDiffers(f"more {what} than on the neighbour")
+        return there[place] if there else None
 
 
 def _whole(rows: Any) -> Any:
@@ -390,22 +394,6 @@ def _clean(real: Any, update: Any, state: Any, X: Any, y: Any, share: Any, batch
     once = replace(batch, normalisers=np.ones(1))
     real(plain, probe, X, y, once, np.zeros((1, len(state.w))), 0.0, share)
     return np.asarray(state.w - probe.w)
-
-
-class _Watched:
-    """A stream of noise whose draws are counted as drawn at the door."""
-
-    def __init__(self, stream: NoiseStream, trace: Trace, seen: Release) -> None:
-        self._stream, self._trace, self._seen = stream, trace, seen
-
-    def take(self, count: int) -> Floats:
-        """Return the next `count` noise vectors."""
-        self._trace.last_stream = self._seen
-        with self._trace._door(self._seen):
-            return self._stream.take(count)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 @contextmanager
