@@ -4,13 +4,13 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette.app.commands.console import Stopped
+from noisette import _files
+from noisette.app.commands.console import Stopped, refuse
 from noisette.errors import InvalidParameter, NoisetteError
 
 if TYPE_CHECKING:
@@ -91,11 +91,15 @@ def audit(
         _validate.integer("runs", runs, least=LEAST_RUNS)
     _validate.fraction("confidence", confidence)
     processes(jobs)
-    page = None
-    if report is not None:
-        from noisette.audit import page as pages
-
-        page = pages.check_target(report)
+    page = None if report is None else Path(report)
+    if page is not None:
+        refuse(
+            (page.suffix.lower() not in (".html", ".htm"),
+             f"--report must end in .html; got {report!r}."),
+            (not page.parent.is_dir(), f"the folder {page.parent} does not exist."),
+            (not os.access(page.parent, os.W_OK),
+             f"{report} cannot be written (Permission denied)."),
+        )  # fmt: skip
     try:
         first: tuple[Finding, ...] = ()
         guarantee = None
@@ -122,7 +126,9 @@ def audit(
     except KeyboardInterrupt:
         raise Stopped("stopped; nothing was written.") from None
     if page is not None:
-        pages.write(found, page, guarantee)
+        from noisette.audit.page import html
+
+        _files.write(page, html(found, guarantee))
     print(found.to_json() if json else found)
     if page is not None and not json:
         print(f"report written to {page}")
@@ -174,26 +180,41 @@ def _from_file(
 def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
     """Return the estimator that an import path names, built with the claimed epsilon."""
     found = _imported(target)
-    if isinstance(found, type):
-        return _instance(found, epsilon, delta)
-    if hasattr(found, "fit"):
+    if not isinstance(found, type) and hasattr(found, "fit"):
         return found
-    if not callable(found):
-        raise InvalidParameter(f"{target} is neither a class nor a function nor an estimator.")
-    estimator = _called(found, target)
-    if not hasattr(estimator, "fit"):
-        raise InvalidParameter(f"{target} returned a {type(estimator).__name__}, which has no fit.")
-    return estimator
+    refuse(
+        (not callable(found), f"{target} is neither a class nor a function nor an estimator."),
+    )
+    options: dict[str, float] = {}
+    if isinstance(found, type):
+        known = inspect.signature(found).parameters
+        wide = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())
+        if epsilon is not None and ("epsilon" in known or wide):
+            options["epsilon"] = epsilon
+        if delta is not None and delta > 0.0 and "delta" in known:
+            options["delta"] = delta
+        if found.__module__.startswith("noisette.") and "norm_bound" in known:
+            options["norm_bound"] = 1.0  # the attacks make rows for the bound, so any one will do
+    try:
+        made = found(**options)
+    except NoisetteError:
+        raise
+    except TypeError as error:
+        name = found.__name__ if isinstance(found, type) else target
+        raise InvalidParameter(f"{name} cannot be built: {error}.") from None
+    bare = not isinstance(found, type) and not hasattr(made, "fit")
+    refuse((bare, f"{target} returned a {type(made).__name__}, which has no fit."))
+    return made
 
 
 def _imported(target: str) -> Any:
     module, colon, name = target.partition(":")
     if not colon:
         module, _, name = target.rpartition(".")
-    if not module or not name:
-        raise InvalidParameter(
-            f"{target!r} is neither a file nor an import path such as package.module:name."
-        )
+    refuse(
+        (not module or not name,
+         f"{target!r} is neither a file nor an import path such as package.module:name."),
+    )  # fmt: skip
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does, so that one's own module is found
     try:
@@ -202,25 +223,3 @@ def _imported(target: str) -> Any:
         raise InvalidParameter(f"cannot import {target}: {error}.") from None
     except AttributeError:
         raise InvalidParameter(f"the module {module} has no {name}.") from None
-
-
-def _instance(kind: type, epsilon: float | None, delta: float | None) -> Any:
-    known = inspect.signature(kind).parameters
-    wide = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in known.values())
-    options: dict[str, float] = {}
-    if epsilon is not None and ("epsilon" in known or wide):
-        options["epsilon"] = epsilon
-    if delta is not None and delta > 0.0 and "delta" in known:
-        options["delta"] = delta
-    if kind.__module__.startswith("noisette.") and "norm_bound" in known:
-        options["norm_bound"] = 1.0  # the attacks make rows for the bound, so any one will do
-    return _called(lambda: kind(**options), kind.__name__)
-
-
-def _called(make: Callable[[], Any], name: str) -> Any:
-    try:
-        return make()
-    except NoisetteError:
-        raise
-    except TypeError as error:
-        raise InvalidParameter(f"{name} cannot be built: {error}.") from None

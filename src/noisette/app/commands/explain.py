@@ -49,13 +49,16 @@ def explain(
 
     [bold]Example[/bold]: noisette explain model --html curves.html
     """
+    from noisette.report import effects_page
     from noisette.tables import read_model
     from noisette.tables.folders import load_model, takes_tables
     from noisette.tables.pipeline.curves import plotted, score_unit
     from noisette.tables.pipeline.effects import (
         curves_in,
+        effects_in,
         named_weights,
         note_for,
+        pair_effects_in,
         surfaces_in,
         weights_curve,
         weights_in,
@@ -66,7 +69,10 @@ def explain(
         rows, note = weights_in(fitted), note_for(fitted)
         drawn, maps, unit = curves_in(fitted), surfaces_in(fitted), score_unit(fitted.model)
         if html is not None:
-            _write_page(html, fitted, force=force)
+            title = f"A model that predicts “{fitted.schema.target}”"
+            page = effects_page(title, effects_in(fitted), note, pair_effects_in(fitted))
+            write_text(html, page, force=force)
+            typer.echo(visible(f"wrote {html}"), err=True)
         if out is not None:
             _write_folder(out, fitted, _as_json(drawn, maps), force=force)
     else:
@@ -87,16 +93,6 @@ def explain(
 
 def _as_json(curves: Any, surfaces: Any) -> str:
     return json_module.dumps([each.to_dict() for each in (*curves, *surfaces)], indent=1) + "\n"
-
-
-def _write_page(html: Path, fitted: "TableModel", *, force: bool) -> None:
-    from noisette.report import effects_page
-    from noisette.tables.pipeline.effects import effects_in, note_for, pair_effects_in
-
-    title = f"A model that predicts “{fitted.schema.target}”"
-    page = effects_page(title, effects_in(fitted), note_for(fitted), pair_effects_in(fitted))
-    write_text(html, page, force=force)
-    typer.echo(visible(f"wrote {html}"), err=True)
 
 
 def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:

@@ -16,6 +16,7 @@ from noisette.app.commands.console import (
     busy,
     print_guarantee,
     readable,
+    refuse,
     say,
     warn,
     warn_of_large,
@@ -80,11 +81,11 @@ def train(job: Job) -> None:
     epsilon, delta = _validate.epsilon(job.epsilon), _validate.delta(job.delta)
     _validate.choice("--model", job.model, CHOICES)
     relation = Adjacency.of(job.adjacency)
-    if job.seed is not None and job.ledger is not None:
-        raise InvalidParameter(
-            "a model with --seed hides nobody, so no ledger may book it as if it did; leave out "
-            "--seed or --ledger."
-        )
+    refuse(
+        (job.seed is not None and job.ledger is not None,
+         "a model with --seed hides nobody, so no ledger may book it as if it did; leave out "
+         "--seed or --ledger."),
+    )  # fmt: skip
     facts = _facts(job)
     estimator = estimator_of(job, facts, random_state=job.seed)
     check_folder(job.out, force=job.force)
@@ -121,11 +122,11 @@ def _facts(job: Job) -> "Schema":
             f"with: noisette schema {job.table}{hint} --out schema.toml."
         )
     facts = read_schema(job.schema, job.target, learn=job.learn)
-    if not job.learn and None in (facts.target_bounds or ()):
-        raise InvalidParameter(
-            "low or high of [target] is still to be filled in; write what is known without the "
-            "rows, or pass --learn to buy it."
-        )
+    refuse(
+        (not job.learn and None in (facts.target_bounds or ()),
+         "low or high of [target] is still to be filled in; write what is known without the rows, "
+         "or pass --learn to buy it."),
+    )  # fmt: skip
     return facts
 
 
@@ -167,33 +168,27 @@ def _label_weights(text: str) -> Any:
     """Return what ``--class-weight`` says: "balanced", or a weight for each label named."""
     if text == "balanced":
         return text
-    found = {}
-    for part in text.split(","):
-        label, sign, weight = part.rpartition("=")
-        try:
-            found[label.strip()] = float(weight)
-        except ValueError:
-            sign = ""
-        if not sign:
-            raise InvalidParameter(
-                "--class-weight must be balanced, or weights by label such as no=1,yes=5; got "
-                f"{text!r}."
-            )
-    return found
+    try:
+        pairs = [part.rsplit("=", 1) for part in text.split(",")]
+        return {label.strip(): float(weight) for label, weight in pairs}
+    except ValueError:
+        raise InvalidParameter(
+            "--class-weight must be balanced, or weights by label such as no=1,yes=5; got "
+            f"{text!r}."
+        ) from None
 
 
 def _named_pairs(text: str, model: str, facts: "Schema") -> tuple[tuple[str, str], ...]:
     """Return what ``--pairs`` says: columns that an additive model may look at together."""
     from noisette.tables.pipeline.pairs import checked_pairs
 
-    if model != ADDITIVE:
-        raise InvalidParameter("--pairs is for --model additive.")
     found = [[name.strip() for name in part.split(":")] for part in text.split(",")]
-    if not all(len(names) == 2 and all(names) for names in found):
-        raise InvalidParameter(
-            "--pairs must name columns such as day:month,latitude:longitude (in Python, `pairs` "
-            f"takes names with a colon or a comma too); got {text!r}."
-        )
+    refuse(
+        (model != ADDITIVE, "--pairs is for --model additive."),
+        (not all(len(names) == 2 and all(names) for names in found),
+         "--pairs must name columns such as day:month,latitude:longitude (in Python, `pairs` takes "
+         f"names with a colon or a comma too); got {text!r}."),
+    )  # fmt: skip
     return checked_pairs(found, facts)
 
 
@@ -211,16 +206,15 @@ def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
         shared["pairs"] = _named_pairs(job.pairs, job.model, facts)
     if facts is not None and facts.target_bounds is not None:
         return _regressor(job, facts, shared)
-    if job.model == "sgd" and not job.counted and job.delta == 0.0:
-        raise InvalidParameter(
-            "--model sgd without --delta cuts the table into batches, which has no proof under "
-            "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."
-        )
-    if job.model == "sgd" and not job.counted and job.rows is None:
-        raise InvalidParameter(
-            "--model sgd under add-remove needs --population, a guess of the row count made "
-            "without the data."
-        )
+    unknown = job.model == "sgd" and not job.counted  # how many rows there are
+    refuse(
+        (unknown and job.delta == 0.0,
+         "--model sgd without --delta cuts the table into batches, which has no proof under "
+         "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."),
+        (unknown and job.rows is None,
+         "--model sgd under add-remove needs --population, a guess of the row count made without "
+         "the data."),
+    )  # fmt: skip
     if facts is None:
         return _linear(job, shared)
     from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
@@ -238,14 +232,13 @@ def _regressor(job: Job, facts: "Schema", shared: dict[str, Any]) -> Any:
     """Return the model of a target that the schema calls numeric."""
     from noisette.tables.pipeline import AdditiveRegressor, TableRegressor
 
-    if "class_weight" in shared:  # not dropped in silence
-        raise InvalidParameter("--class-weight is for labels, and the target is a number.")
     chosen = [f"--{name}" for name in job.wishes]
     chosen += [f"--model {job.model}"] * (job.model not in ("logistic", ADDITIVE))
-    if chosen:
-        raise InvalidParameter(
-            f"the target is a number, which has one way of training here; leave out {chosen[0]}."
-        )
+    refuse(  # nothing is dropped in silence
+        ("class_weight" in shared, "--class-weight is for labels, and the target is a number."),
+        *((True, f"the target is a number, which has one way of training here; leave out {each}.")
+          for each in chosen),
+    )  # fmt: skip
     bought = "learn" if None in (facts.target_bounds or ()) else None
     kind = AdditiveRegressor if job.model == ADDITIVE else TableRegressor
     return kind(schema=facts, target_bounds=bought, **shared)

@@ -22,6 +22,7 @@ from noisette.app.studio.runs import Runs
 from noisette.app.studio.steps import Steps
 from noisette.app.studio.walk import Walks
 from noisette.errors import NoisetteError
+from noisette.report.html import stylesheet
 
 Form = Mapping[str, str]
 Shower = Callable[[Request], Response]
@@ -94,7 +95,7 @@ def _fault(_: Request, error: Exception) -> Response:
 
 
 def _css(_: Request) -> Response:
-    return Response(pages.style(), media_type="text/css")
+    return Response(stylesheet(), media_type="text/css")
 
 
 def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:

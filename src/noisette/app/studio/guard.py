@@ -92,7 +92,7 @@ class Guard:
             headers[key] = value.decode("latin-1")
         refusal = "that request is not clear." if doubled else self._refusal(scope, headers)
         if refusal:
-            await _answer(send, 403, refusal)
+            await _send(send, 403, f"noisette: {refusal}\n", "text/plain", [])
         elif scope["path"] == "/":
             await self._welcome(send)
         else:
@@ -157,16 +157,10 @@ class Guard:
 
 
 def _cookie(header: str) -> str:
-    try:
+    with contextlib.suppress(CookieError):
         found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
-
-
-async def _answer(send: Send, status: int, sentence: str) -> None:
-    """Send one sentence as plain text."""
-    await _send(send, status, f"noisette: {sentence}\n", "text/plain", [])
+        return "" if found is None else found.value
+    return ""
 
 
 async def _send(send: Send, status: int, text: str, kind: str, more: list[tuple[str, str]]) -> None:

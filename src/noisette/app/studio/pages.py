@@ -14,7 +14,6 @@ from noisette._package import __version__
 from noisette._validate import visible
 from noisette.app.job import command_line
 from noisette.app.studio.chosen import ChosenTable
-from noisette.report.html import stylesheet
 
 STEPS = (
     ("table", "Table"),
@@ -51,12 +50,6 @@ def _environment() -> Environment:
 def page(name: str, known: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """Return one page."""
     return HTMLResponse(_environment().get_template(name).render(known), status)
-
-
-@cache
-def style() -> str:
-    """Return the style sheet of all pages of noisette."""
-    return stylesheet()
 
 
 # --- the same without the page: commands and Python that do what a step does ----

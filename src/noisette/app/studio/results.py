@@ -1,5 +1,6 @@
 """Steps 5 and 6: a training under way, what came of it, and the models of earlier days."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -141,13 +142,11 @@ class Results:
 
     def _left(self, run: StartedTraining | StoredModel) -> tuple[float, float] | None:
         walk = self._studio.walks.get(run.order.walk)
-        if walk is None or walk.job.ledger is None:
-            return None
-        try:
-            ledger = Ledger.open(walk.job.ledger)
-        except NoisetteError:
-            return None
-        return ledger.remaining if ledger.rule == "sums" else None
+        if walk is not None and walk.job.ledger is not None:
+            with contextlib.suppress(NoisetteError):
+                ledger = Ledger.open(walk.job.ledger)
+                return ledger.remaining if ledger.rule == "sums" else None
+        return None
 
     def progress(self, request: Request) -> Response:
         """Show the part of the page that tells how far the training is."""

@@ -1,6 +1,7 @@
 """The server: one port of 127.0.0.1, one address with a key in it, one polite end."""
 
 import contextlib
+import importlib
 import socket
 import sys
 import tempfile
@@ -39,12 +40,6 @@ def _bound(port: int) -> socket.socket:
     return made
 
 
-def _warm_up() -> None:
-    """Import what step 3 needs while the first page is read."""
-    with contextlib.suppress(Exception):
-        import noisette.tables.pipeline  # noqa: F401
-
-
 def _open_browser(address: str, folder: Path) -> None:
     """Open the page by a file that only this person can read: others can list our processes."""
     page = folder / "studio.html"
@@ -80,7 +75,8 @@ def _run(
         uvicorn.Config(app, log_level="critical", access_log=False, server_header=False,
                        date_header=False, lifespan="off", timeout_graceful_shutdown=3)
     )  # fmt: skip
-    warm = threading.Timer(_PAUSE, _warm_up)
+    # what step 3 needs is imported while the first page is read
+    warm = threading.Timer(_PAUSE, importlib.import_module, ("noisette.tables.pipeline",))
     warm.daemon = True
     warm.start()
     try:

@@ -1,5 +1,6 @@
 """Steps 1 to 5: each has a page that asks, and a form that is checked, kept and led on."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from starlette.responses import Response
 
 from noisette import _validate
 from noisette._validate import visible
+from noisette.app.commands.console import refuse
 from noisette.app.job import Job
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page
@@ -50,8 +52,7 @@ class Steps:
             raise InvalidParameter(
                 "this page belongs to a studio that has ended; start again with a table."
             )
-        if walk.reached < least:
-            raise InvalidParameter(TOO_EARLY)
+        refuse((walk.reached < least, TOO_EARLY))
         return walk
 
     def _page(self, at: str, walk: Walk | None, status: int = 200, **known: Any) -> Response:
@@ -79,9 +80,7 @@ class Steps:
     def take_table(self, request: Request, form: Form) -> Response:
         """Read the header of the chosen table."""
         wanted = form.get("pick") or form.get("path", "")
-        given = {
-            key: form[key] for key in ("header", "names", "encoding", "decimal") if key in form
-        }
+        given = {k: form[k] for k in ("header", "names", "encoding", "decimal") if k in form}
         try:
             table = choose(wanted, self._studio.folder, **given)
         except NoisetteError as error:
@@ -112,14 +111,13 @@ class Steps:
     def take_facts(self, request: Request, form: Form) -> Response:
         """Check the facts and write them down."""
         walk = self._walk(request, 2)
-        answers = dict(form)
         try:
             schema = schema_from(form, walk.table)
         except FactFault as error:
-            return self._facts(walk, answers, error)
+            return self._facts(walk, form, error)
         with self._studio.walks.lock:  # two tabs may send it at once, and there is one file
             walk = self._walk(request, 2)
-            self._studio.walks.keep(walk.with_facts(answers, schema, self._studio.folder))
+            self._studio.walks.keep(walk.with_facts(dict(form), schema, self._studio.folder))
         return self._studio.go(f"w/{walk.key}/budget")
 
     # --- 3: a budget ----------------------------------------------------
@@ -130,17 +128,15 @@ class Steps:
         return self._budget(walk, as_form(walk.job if walk.job.epsilons else USUAL), "")
 
     def _budget(self, walk: Walk, form: Form, error: str) -> Response:
-        form = as_form(USUAL) | dict(form)
-        try:
+        form, asked = as_form(USUAL) | dict(form), None
+        with contextlib.suppress(NoisetteError):
             asked = job_from(form, walk.start)
-        except NoisetteError:
-            asked = None
-        known = self._outlook(walk, asked)
         return self._page(
             "budget", walk, 200, form=form, deltas=_deltas(form), models=MODELS,
             relations=RELATIONS, error=visible(error), number=walk.facts.target_bounds is not None,
             unit=walk.facts.protected, persons=walk.facts.whose.grouped,
-            schema_text=toml.dumps(walk.facts.source), schema_file=str(walk.job.schema), **known,
+            schema_text=toml.dumps(walk.facts.source), schema_file=str(walk.job.schema),
+            **self._outlook(walk, asked),
         )  # fmt: skip
 
     def _outlook(self, walk: Walk, job: Job | None) -> dict[str, Any]:
@@ -172,11 +168,11 @@ class Steps:
         """Count the rows or persons, where their number is public; nothing else is looked at."""
         walk = self._walk(request, 3)
         walk.table.check_same()
-        if form.get("adjacency") == "add-remove":
-            raise InvalidParameter(
-                "under add-remove the number of people is private; give a guess made without the "
-                "table."
-            )
+        refuse(
+            (form.get("adjacency") == "add-remove",
+             "under add-remove the number of people is private; give a guess made without the "
+             "table."),
+        )  # fmt: skip
         try:
             found = count_units(walk.table.path, walk.facts, header=walk.table.header)
         except InvalidData as error:
@@ -214,12 +210,10 @@ class Steps:
     def _ledger(self, walk: Walk, form: Form, error: str, others: Sequence[str] = ()) -> Response:
         found = []
         for path in sorted(self._studio.folder.glob("*.ledger"))[:20]:
-            try:
+            with contextlib.suppress(NoisetteError):
                 one = Ledger.open(path)
-            except NoisetteError:
-                continue
-            left = f"ε {one.remaining[0]:.6g} and δ {one.remaining[1]:g} left"
-            found.append((path.name, left if one.rule == "sums" else f"rule {one.rule}"))
+                left = f"ε {one.remaining[0]:.6g} and δ {one.remaining[1]:g} left"
+                found.append((path.name, left if one.rule == "sums" else f"rule {one.rule}"))
         return self._page(
             "ledger", walk, 200, form=form, error=visible(error), found=found,
             budget=walk.job, same=None, others=list(map(visible, others)),
@@ -229,9 +223,7 @@ class Steps:
         """Open the ledger, or start it."""
         walk = self._walk(request, 4)
         try:
-            total = None
-            if form.get("choice") == "start":
-                total = _total(form)
+            total = _total(form) if form.get("choice") == "start" else None
             name = form.get("start" if total else "open", "")
             place, ledger = open_books(name, self._studio.folder, total, walk.job)
             others = ledger.matching(walk.facts.kinds)
@@ -282,11 +274,11 @@ class Steps:
         run = self._studio.runs.get(key)
         if run is None:
             order = walk.confirmed
-            if order.key != key:
-                raise InvalidParameter(
-                    "what this page shows was changed in the meantime, so nothing was started and "
-                    "nothing was charged; look at step 5 again."
-                )
+            refuse(
+                (order.key != key,
+                 "what this page shows was changed in the meantime, so nothing was started and "
+                 "nothing was charged; look at step 5 again."),
+            )  # fmt: skip
             try:
                 walk.table.check_same()
                 walk.check_facts()

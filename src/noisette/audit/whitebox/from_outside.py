@@ -6,12 +6,14 @@ direction in which the worlds differ most; they are not used again. The error ra
 canaries.
 """
 
+import contextlib
 import copy
 import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,35 +41,30 @@ _MOST_ROWS = 300
 _PILOT = 30
 
 
-class _Bound:
-    """An estimator that hides its seed; of hundreds of fits, some would warn of what noise did."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def fit(self, *data: Any, **options: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", WeakModelWarning)
-            warnings.simplefilter("ignore", PrivacyWarning)
-            found = self._model.fit(*data, **options)
-        return self._model if found is None else found
-
-
 class Maker:
     """Makes fresh estimators, each with its own seed (None: the randomness that users get)."""
 
     def __init__(self, bare: Any, first_seed: int | None) -> None:
         self._bare, self._next = bare, first_seed
 
-    def __call__(self) -> _Bound:
-        """Return the next one."""
+    def __call__(self) -> Any:
+        """Return the next one, with nothing but ``fit``: it hides its seed."""
         from sklearn.base import clone
 
         model = clone(self._bare)
         if self._next is not None:
             self._next += 1
             model.set_params(random_state=self._next)
-        return _Bound(model)
+        return SimpleNamespace(fit=partial(_quietly, model))
+
+
+def _quietly(model: Any, *data: Any, **options: Any) -> Any:
+    """Fit a model; of hundreds of fits, some would warn of what noise did."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakModelWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
+        found = model.fit(*data, **options)
+    return model if found is None else found
 
 
 def _numbers(probes: Floats, model: Any) -> Floats | None:
@@ -108,26 +105,26 @@ def from_outside(
     reproducible = subject.ours and n_jobs == 1
     seed = 10_007 * (subject.seed + 1) if reproducible else None
     found: list[Finding] = []
+    said = "" if subject.ours else f" The worlds are neighbours under {subject.adjacency}."
     for name in names:
         pair, make = CANARIES[name](room), Maker(subject.make(**subject.unseeded()), seed)
         attack, sides = f"two worlds: {pair.name}", [tuple(pair.first), tuple(pair.second)]
         probes = np.stack([pair.first.X[pair.index], np.zeros(room.features)])
+        told, why = None, "" if subject.ours else _refused(make, sides)
         try:
-            refused = None if subject.ours else _refused(make, sides)
-            told = _told_apart(
-                make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
-                progress, attack,
-            ) if refused is None else None  # fmt: skip
+            if not why:
+                told = _told_apart(
+                    make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
+                    progress, attack,
+                )  # fmt: skip
         except Unproven:  # ``fit`` cannot be told of a blank record, so there is no neighbour
-            told, refused = None, "No data set says that a record is blank."
+            why = "No data set says that a record is blank."
         if told is None:
-            why = refused or (
+            why = why or (
                 "The fitted model shows no coef_ and predicts nothing that could be compared."
             )
             found.append(Finding(attack, subject.claim, None, 1.0, "not applicable", 0, why))
-            continue
-        said = "" if subject.ours else f" The worlds are neighbours under {subject.adjacency}."
-        found += [replace(each, detail=each.detail + said) for each in told]
+        found += [replace(each, detail=each.detail + said) for each in told or ()]
     return found
 
 
@@ -146,8 +143,8 @@ def _told_apart(
     ).findings  # fmt: skip
 
 
-def _refused(make: Maker, sides: list[Any]) -> str | None:
-    """Return why a stranger cannot be fitted on these worlds, or None if it can."""
+def _refused(make: Maker, sides: list[Any]) -> str:
+    """Return why a stranger cannot be fitted on these worlds; nothing if it can."""
     for side, where in zip(sides, ("D", "D'"), strict=True):
         try:
             fitted(make(), side)
@@ -156,7 +153,7 @@ def _refused(make: Maker, sides: list[Any]) -> str | None:
                 f"fit refuses {where} with {type(error).__name__}, so nothing was compared; a "
                 "refusal that depends on one record shows it."
             )
-    return None
+    return ""
 
 
 def _direction(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
@@ -194,18 +191,15 @@ def check_tables(
     if adjacency is Adjacency.ZERO_OUT:
         why = "No table says that a record is blank, so there is no neighbour under zero-out."
         return (Finding("replay of raw tables", claim, None, 1.0, "not applicable", 0, why),)
-    node, table = _opened(estimator.schema), None
+    node = _opened(estimator.schema)
     for rows in _SIZES:
-        table = _table(node, rows)
-        model = Maker(_made(estimator, node, rows), 1)
+        table, bare = _table(node, rows), _made(estimator, node, rows)
         try:
-            fitted(model(), (table.whole(_target(node), node.get("person")), None))
+            fitted(Maker(bare, 1)(), (table.whole(_target(node), node.get("person")), None))
             break
         except InvalidParameter:
             if rows == _SIZES[-1]:
                 raise
-    assert table is not None
-    bare = _made(estimator, node, len(table))
     first, others = neighbours(table, adjacency, single=node.get("person_missing") == "single")
     replayed = _replayed(bare, node, first, others, claim, containers or tuple(installed()))
     sides: list[Any] = [
@@ -225,11 +219,9 @@ def _opened(schema: Any) -> dict[str, Any]:
     if not isinstance(source, Mapping) or "columns" not in source:
         raise InvalidParameter("the model's schema does not name its target; it cannot be audited.")
     node = copy.deepcopy(dict(source))
-    learnt = node.pop("learnt", [])
-    for name in learnt:
-        if name in node["columns"]:
-            facts = node["columns"][name]
-            node["columns"][name] = {k: v for k, v in facts.items() if k not in _LEARNT}
+    for name in {*node.pop("learnt", [])} & {*node["columns"]}:
+        facts = node["columns"][name]
+        node["columns"][name] = {k: v for k, v in facts.items() if k not in _LEARNT}
     node.pop("row_norm", None)
     return node
 
@@ -282,10 +274,8 @@ def _replayed(
 
         runs = {}
         for name, world in wanted.items():
-            try:
+            with contextlib.suppress(NotHeld):
                 runs[f"{container}, {name}"] = on(world)
-            except NotHeld:
-                continue
         compared += compare(on(first), runs, Adjacency.of(bare.adjacency), out)
     out.note = (
         f"{compared} neighbours in {len(containers)} kinds of tables, one cell or identifier "
