@@ -98,7 +98,13 @@ def one_run_p_value(
     p = min(1, β + 2 m δ α*), with m canaries, r guesses and v right ones.
     """
     # proof: AUDIT-ONE-RUN
-    m, r, v = _counts(canaries, guesses, correct)
+    m = _validate.integer("canaries", canaries)
+    r = _validate.integer("guesses", guesses)
+    v = _validate.integer("correct", correct, least=0)
+    if not v <= r <= m:
+        raise InvalidParameter(
+            f"needs correct <= guesses <= canaries; got {v} <= {r} <= {m}, which is not true."
+        )
     epsilon, delta = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
     q = float(expit(epsilon))
     # below[j] = Pr[Bin(r, q) <= j - 1], j = 0..r+1
@@ -121,17 +127,6 @@ def one_run_epsilon(
         return one_run_p_value(canaries, guesses, correct, epsilon, delta) <= level
 
     return largest(rejected, 0.0, LARGEST_EPSILON)  # the p-value does not decrease in ε
-
-
-def _counts(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
-    m = _validate.integer("canaries", canaries)
-    r = _validate.integer("guesses", guesses)
-    v = _validate.integer("correct", correct, least=0)
-    if not v <= r <= m:
-        raise InvalidParameter(
-            f"needs correct <= guesses <= canaries; got {v} <= {r} <= {m}, which is not true."
-        )
-    return m, r, v
 
 
 STAKES: Floats = np.geomspace(1.0, 1e-4, 24)

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from noisette import _validate
 from noisette.core.accounting.base import counted, participation
@@ -21,7 +21,6 @@ from noisette.errors import InvalidParameter, Unproven
 
 Verdict = Literal["violated", "consistent", "not applicable"]
 _APART = {"record": "in one row", "person": "in all rows of one person"}
-_VERDICTS = ("violated", "consistent", "not applicable")
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,16 @@ class Finding:
     detail: str
 
     def __post_init__(self) -> None:
-        if self.verdict not in _VERDICTS:
-            raise InvalidParameter(f"verdict must be one of {_VERDICTS}; got {self.verdict!r}.")
-        if not 0 < self.confidence <= 1:
-            raise InvalidParameter(f"confidence must be in (0, 1]; got {self.confidence!r}.")
-        if self.epsilon_lower is not None and math.isnan(self.epsilon_lower):
-            raise InvalidParameter("epsilon_lower must be a number or None; got nan.")
+        for wrong, sentence in (
+            (self.verdict not in get_args(Verdict),
+             f"verdict must be one of {get_args(Verdict)}; got {self.verdict!r}."),
+            (not 0 < self.confidence <= 1,
+             f"confidence must be in (0, 1]; got {self.confidence!r}."),
+            (self.epsilon_lower is not None and math.isnan(self.epsilon_lower),
+             "epsilon_lower must be a number or None; got nan."),
+        ):  # fmt: skip
+            if wrong:
+                raise InvalidParameter(sentence)
 
     def to_dict(self) -> dict[str, object]:
         """Return the finding as plain JSON values; an infinite bound is the text "inf".
@@ -164,12 +167,11 @@ class AuditReport:
             Subject, unit, verdict and findings.
 
         """
-        findings = [finding.to_dict() for finding in self.findings]
         return {
             "subject": self.subject,
             "unit": self.unit,
             "verdict": self.verdict,
-            "findings": findings,
+            "findings": [finding.to_dict() for finding in self.findings],
         }
 
     def to_json(self) -> str:
@@ -187,13 +189,13 @@ class AuditReport:
         head = ("attack", "claim", "epsilon at least", "confidence", "runs", "verdict")
         rows = [head] + [_row(finding) for finding in self.findings]
         widths = [max(len(row[j]) for row in rows) for j in range(len(head))]
-        lines = [f"audit of {self.subject}: {self.verdict}"]
-        lines.append(f"  the claim is one for {self.neighbours}")
-        for i, row in enumerate(rows):
-            line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            lines.append("  " + line.rstrip())
-            if i:
-                lines.append(f"      {self.findings[i - 1].detail}")
+        lines = [
+            f"audit of {self.subject}: {self.verdict}",
+            f"  the claim is one for {self.neighbours}",
+        ]
+        for row, detail in zip(rows, ["", *(each.detail for each in self.findings)], strict=True):
+            line = "  ".join(map(str.ljust, row, widths))
+            lines += [f"  {line.rstrip()}", *[f"      {detail}"] * bool(detail)]
         return "\n".join(lines)
 
 
@@ -226,9 +228,7 @@ def pairs_of(claim: ClaimLike) -> list[tuple[float, float]]:
     Pairs lower on a guarantee's curve follow: promised just as much, and often easier to refute.
     """
     if isinstance(claim, Guarantee):
-        lower = [
-            (share * claim.epsilon, claim.delta_at(share * claim.epsilon)) for share in _SHARES
-        ]
+        lower = [(each, claim.delta_at(each)) for each in (s * claim.epsilon for s in _SHARES)]
         return [(claim.epsilon, claim.delta), *(pair for pair in lower if pair[1] < 0.5)]
     pair = tuple(claim) if isinstance(claim, tuple | list) else (claim, 0.0)
     if len(pair) != 2:

@@ -189,27 +189,25 @@ class Problem:
         p = self.rows.shape[1]
         self.shape = (p,) if self.basis is None else (self.basis.shape[1], p)
 
-    def _slope_and_bend(self, m: Floats) -> tuple[Floats, Floats]:
-        if isinstance(self.loss, HuberHinge):
-            h = self.loss.width
-            ramp = np.clip((1.0 + h - m) / (2.0 * h), 0.0, 1.0)
-            return -ramp, (np.abs(1.0 - m) <= h) / (2.0 * h)
-        if self.loss.name not in CONSTANTS and not isinstance(self.loss, SoftplusHinge):
-            assert isinstance(self.loss, MarginLoss)
-            slope, bend = self.loss.derivative(m), self.loss.second_derivative(m)
-            return np.asarray(slope, dtype=float), np.asarray(bend, dtype=float)
-        s, centre = 1.0, 0.0
-        if isinstance(self.loss, SoftplusHinge):
-            s, centre = self.loss.temperature, 1.0
-        g = expit(s * (centre - m))
-        return -g, s * g * (1.0 - g)
-
     def at_scores(self, scores: Floats) -> tuple[Floats, Floats]:
         """Return the first and the second derivative of every record's loss in its score."""
-        if isinstance(self.loss, Huber):
-            r, t = scores - self.target, self.loss.threshold
+        loss, m = self.loss, self.target * scores
+        if isinstance(loss, Huber):
+            r, t = scores - self.target, loss.threshold
             return np.clip(r, -t, t), (np.abs(r) <= t).astype(float)
-        slope, bend = self._slope_and_bend(self.target * scores)
+        if isinstance(loss, HuberHinge):
+            h = loss.width
+            slope = -np.clip((1.0 + h - m) / (2.0 * h), 0.0, 1.0)
+            bend = (np.abs(1.0 - m) <= h) / (2.0 * h)
+        elif loss.name not in CONSTANTS and not isinstance(loss, SoftplusHinge):
+            assert isinstance(loss, MarginLoss)
+            slope = np.asarray(loss.derivative(m), dtype=float)
+            bend = np.asarray(loss.second_derivative(m), dtype=float)
+        else:
+            soft = isinstance(loss, SoftplusHinge)
+            s, centre = (loss.temperature, 1.0) if soft else (1.0, 0.0)  # type: ignore[attr-defined]
+            g = expit(s * (centre - m))
+            slope, bend = -g, s * g * (1.0 - g)
         return self.target * slope, bend
 
     def _probabilities(self, V: Floats) -> Floats:
@@ -236,17 +234,12 @@ class Problem:
             _, bend = self.at_scores(self.rows @ w)
             scaled = self.rows * (self.weight * bend)[:, None]
             return np.asarray(scaled.T @ self.rows + self.ridge * np.eye(size))
-        p = self._probabilities(w)
-        k, d = self.basis.shape[1], self.rows.shape[1]
-        out = np.zeros((k, d, k, d))
-        q = self.basis
+        p, q = self._probabilities(w), self.basis
         mean = p @ q
-        for a in range(k):
-            for b in range(a, k):
-                bend = p @ (q[:, a] * q[:, b]) - mean[:, a] * mean[:, b]
-                block = (self.rows * (self.weight * bend)[:, None]).T @ self.rows
-                out[a, :, b, :] = block
-                out[b, :, a, :] = block
+        # of every record, the covariance of the basis under its own probabilities
+        bend = np.einsum("nc,ca,cb->nab", p, q, q) - mean[:, :, None] * mean[:, None, :]
+        parts = (self.weight[:, None, None] * bend, self.rows, self.rows)
+        out = np.einsum("nab,ni,nj->aibj", *parts, optimize=True)
         return np.asarray(out.reshape(size, size) + self.ridge * np.eye(size))
 
     def solve(
