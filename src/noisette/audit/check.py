@@ -147,12 +147,7 @@ def check_estimator(
                 subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
             )
         else:
-            try:
-                out = white[attack]()
-            except Blind as gap:  # it could not watch an estimator of ours, which is a fault
-                out = Tally(attack, subject.claim)
-                out.fault(f"{gap}: the audit could not watch this fit, so the check was not made")
-            findings.append(out.finding())
+            findings.append(_watched(attack, white[attack], subject.claim))
         refuted = findings and findings[-1].verdict == "violated"
         if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
             break  # a certain answer in seconds; minutes of other attacks would add nothing
@@ -189,6 +184,16 @@ def _battery(
         "noise-law": partial(noise_law, subject, alpha=share, factor=8.0 if long else 1.0),
         "sampling-law": partial(sampling_law, subject, alpha=share),
     }
+
+
+def _watched(attack: str, run: Callable[[], Tally], claim: tuple[float, float]) -> Finding:
+    """Run one attack; where it could not watch an estimator of ours, that is a fault."""
+    try:
+        out = run()
+    except Blind as gap:
+        out = Tally(attack, claim)
+        out.fault(f"{gap}: the audit could not watch this fit, so the check was not made")
+    return out.finding()
 
 
 def _check_facts(subject: AuditedEstimator) -> None:
