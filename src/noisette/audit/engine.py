@@ -160,7 +160,7 @@ def pair_test(
     )  # fmt: skip
 
 
-class Told(NamedTuple):
+class BestTest(NamedTuple):
     """What the tests say: the best one, its claim, the lower bound, a sentence, mu."""
 
     best: Test
@@ -172,7 +172,7 @@ class Told(NamedTuple):
 
 def audited(
     make_model: Callable[[], Any], worlds: tuple[Data, Data], pair: tuple[float, float],
-    chosen: Callable[[Outcomes, Outcomes, float], list[Test]], told: Callable[[list[Test]], Told],
+    chosen: Callable[[Outcomes, Outcomes, float], list[Test]], told: Callable[[list[Test]], BestTest],
     *, statistic: Callable[[Any], float] | None, runs: int, confidence: float, pilot: int | None,
     early_stop: bool, output: Output | None, n_jobs: int, progress: bool, name: str,
 ) -> TwoWorlds:  # fmt: skip

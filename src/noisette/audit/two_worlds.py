@@ -16,7 +16,7 @@ import numpy as np
 from noisette import _validate
 from noisette.audit import bounds
 from noisette.audit.bounds import odds
-from noisette.audit.engine import Data, Outcomes, Test, Told, TwoWorlds, audited, pair_test
+from noisette.audit.engine import BestTest, Data, Outcomes, Test, TwoWorlds, audited, pair_test
 from noisette.audit.events import Event, Score, best_box, best_threshold
 from noisette.audit.findings import ClaimLike, gaussian_mu, pairs_of
 from noisette.audit.worlds import Output, released
@@ -124,12 +124,12 @@ def two_worlds(
             choose(on_d_prime, on_d, True, level / 2.0),
         ]
 
-    def told(tests: list[Test]) -> Told:
+    def told(tests: list[Test]) -> BestTest:
         best = max(tests, key=lambda test: (test.rejected, test.lower - test.claimed))
         pair = best.path(best.claimed)
         at = f" at delta = {pair[1]:.3g}" if pair[1] else ""
         text = f"epsilon is at least {best.lower:.3f}{at}, claimed is {pair[0]:.4g}"
-        return Told(best, pair, best.lower, text)
+        return BestTest(best, pair, best.lower, text)
 
     return audited(
         make_model, (D, D_prime), pairs[0], chosen, told, statistic=statistic, runs=runs,
@@ -239,10 +239,10 @@ def gdp_two_worlds(
 
         return [Test(event, False, path, claimed, LARGEST_MU, bounds.mu_lower, level, early_stop)]
 
-    def told(tests: list[Test]) -> Told:
+    def told(tests: list[Test]) -> BestTest:
         best = tests[0]
         text = f"mu is at least {best.lower:.3f}, claimed is {claimed:.4g}"
-        return Told(best, pair, gdp_epsilon(best.lower, delta), text, best.lower)
+        return BestTest(best, pair, gdp_epsilon(best.lower, delta), text, best.lower)
 
     pair = (gdp_epsilon(claimed, delta), delta)
     return audited(
