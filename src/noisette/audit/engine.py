@@ -172,8 +172,9 @@ class BestTest(NamedTuple):
 
 def audited(
     make_model: Callable[[], Any], worlds: tuple[Data, Data], pair: tuple[float, float],
-    chosen: Callable[[Outcomes, Outcomes, float], list[Test]], told: Callable[[list[Test]], BestTest],
-    *, statistic: Callable[[Any], float] | None, runs: int, confidence: float, pilot: int | None,
+    chosen: Callable[[Outcomes, Outcomes, float], list[Test]],
+    told: Callable[[list[Test]], BestTest], *,
+    statistic: Callable[[Any], float] | None, runs: int, confidence: float, pilot: int | None,
     early_stop: bool, output: Output | None, n_jobs: int, progress: bool, name: str,
 ) -> TwoWorlds:  # fmt: skip
     """Run the pilot, choose the tests, run them; a second test looks for repeated noise."""
