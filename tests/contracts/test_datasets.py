@@ -19,9 +19,11 @@ from benchmarks.real import (
 )
 from benchmarks.real.covertype import Angle
 from benchmarks.real.files import read_bytes, read_idx, read_text_columns
+from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
+from noisette.tables.cells import ValueCells
 from noisette.tables.datasets import mixed_table, visits
-from noisette.tables.datasets.base import ArrayCells, Encoder, number
+from noisette.tables.datasets.base import Encoder, number
 from noisette.tables.kinds import Categorical
 
 HOME = os.environ.get(VARIABLE)
@@ -172,16 +174,20 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
 
 def test_number_clips_bends_and_scales() -> None:
     out = np.empty((4, 1))
-    number("t", 0, 10, center=5, width=2.0).fill(ArrayCells(np.array([-3.0, 0.0, 5.0, 99.0])), out)
+    number("t", 0, 10, center=5, width=2.0).fill(
+        ValueCells(given(np.array([-3.0, 0.0, 5.0, 99.0]), "")), out
+    )
     assert out[:, 0].tolist() == [-1.0, -1.0, 0.0, 1.0]
     number("t", 0, 10, center=5, width=2.0, square=True).fill(
-        ArrayCells(np.array([-3.0, 0.0, 5.0, 7.5])), out
+        ValueCells(given(np.array([-3.0, 0.0, 5.0, 7.5]), "")), out
     )
     assert out[:, 0].tolist() == [1.0, 1.0, 0.0, 0.25]
-    number("t", 0, 99, curve="log1p").fill(ArrayCells(np.array([b"0", b"9", b"99", b"999"])), out)
+    number("t", 0, 99, curve="log1p").fill(
+        ValueCells(given(np.array([b"0", b"9", b"99", b"999"]), "")), out
+    )
     np.testing.assert_allclose(out[:, 0], [0.0, 0.5, 1.0, 1.0])
     number("t", -99, 99, curve="signed-log1p", width=2.0).fill(
-        ArrayCells(np.array([-99, -9, 9, 99])), out
+        ValueCells(given(np.array([-99, -9, 9, 99]), "")), out
     )
     np.testing.assert_allclose(out[:, 0], [-1.0, -0.5, 0.5, 1.0])
 
@@ -190,14 +196,14 @@ def test_category_has_a_slot_for_the_unknown_and_none_for_the_reference() -> Non
     column = Categorical.of("c", ("red", "green", "blue"), "green")
     assert column.features == ("c=red", "c=blue", "c (other)")
     out = np.full((5, 3), np.nan)
-    column.fill(ArrayCells(np.array([b"red", b"green", b"blue", b"zebra", b"?"])), out)
+    column.fill(ValueCells(given(np.array([b"red", b"green", b"blue", b"zebra", b"?"]), "")), out)
     np.testing.assert_array_equal(out, [[1, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]])
     grouped = Categorical(
         "c", (("warm", ("red", "orange")), ("cold", ("blue",))), "cold", other=False
     )
     assert grouped.features == ("c=warm",)
     out = np.full((3, 1), np.nan)
-    grouped.fill(ArrayCells(np.array([b"orange", b"blue", b"zebra"])), out)
+    grouped.fill(ValueCells(given(np.array([b"orange", b"blue", b"zebra"]), "")), out)
     assert out[:, 0].tolist() == [1.0, 0.0, 0.0]
 
 

@@ -46,9 +46,9 @@ def test_a_row_for_which_there_is_no_memory(tmp_path, monkeypatch):
     path.write_text("x,ill\na,no\n")
 
     def endless(lines):
-        if lines.taken:
+        if lines.ahead:
             raise MemoryError
-        lines.taken = 1
+        lines.ahead = ["seen"]
         return "x,ill\n"
 
     monkeypatch.setattr(reading, "_has_arrow", lambda: False)

@@ -91,8 +91,8 @@ def test_a_frame_in_a_file_is_the_frame_in_memory(tmp_path, monkeypatch, rng):
     near = Frame.read(path, schema, target=True)
     monkeypatch.setattr(_spill, "IN_MEMORY", 100)
     far = Frame.read(path, schema, target=True)
-    assert far.columns["age"]._values.store.file is not None
-    assert near.columns["age"]._values.store.file is None
+    assert far.columns["age"].given.values.store.file is not None
+    assert near.columns["age"].given.values.store.file is None
     rows = np.flatnonzero(rng.random(near.rows) < 0.3)
     for pick in (lambda f: f, lambda f: f.take(rows), lambda f: f.take(rows[::-1])):
         a, b = pick(near), pick(far)

@@ -54,7 +54,7 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "truth": Refusal(
         "y holds a label that is neither a number nor a text, or none of the kind of the classes",
-        ("scores/layouts:_refuse_other_kind", "scores/layouts:_called"),
+        ("scores/layouts:numbers_of", "scores/layouts:_called"),
     ),
     "weights": Refusal(
         "a weight lies outside its public range",

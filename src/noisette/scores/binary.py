@@ -9,7 +9,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter
-from noisette.scores.score import Score, Told, auc, ratio, table_of, versus_majority
+from noisette.scores.score import Score, Told, auc, ratio
 
 _TENTHS = np.arange(1, 11) / 10.0
 _SURE = 1e-6  # probabilities are cut so far from 0 and 1 in the log loss
@@ -120,12 +120,35 @@ class LabelScores(Told):
         return self.classes[k], ratio(truth.ravel(), self._by_label.ravel(), self.deviation)
 
     def _verdict(self: Any, right: Floats, always: Any, ranks: Score | None = None) -> str:
-        """Return a sentence on what the right answers gain over those of the majority."""
+        """Return a sentence unless the accuracy is above that of the majority answer.
+
+        `always` is the answer that the model gives to everybody, as far as counts can tell; `ranks`
+        its AUC: a model of a rare label may tell people apart without ever answering it.
+        """
         k = self.classes.index(self.majority[0])
         right[k] -= 1.0  # what the majority answer gets right as well
         gain = ratio(right.ravel(), self._by_label.ravel(), self.deviation, -1.0, 1.0)
-        noisy = self.deviation > 0.0
-        return versus_majority(gain, self.classes[k], always, noisy=noisy, ranks=ranks)
+        if not gain.trusted:
+            few = "There are too few rows for this noise to tell whether the model beats"
+            return f"{few} the majority."
+        if gain.low > 0.0:
+            return ""
+        majority, noisy = self.classes[k], self.deviation > 0.0
+        told = f"The model is no better than the answer {majority!r} to everybody; "
+        if always is not None:
+            seen = ", as far as the noisy counts can tell" if noisy else ""
+            told = (
+                f"The model answers {always!r} to everybody{seen}: it is no better than the "
+                "majority; "
+            )
+        elif gain.value > 0.0:
+            return f"It is not certain that the model beats the answer {majority!r} to everybody."
+        if ranks is not None and ranks.trusted and ranks.low > 0.5:
+            return (
+                f"{told}but it tells people apart (AUC {ranks.value:.3f}): rank them by "
+                "probability, or choose another threshold or class weights."
+            )
+        return f"{told}class weights or another threshold may help."
 
     def _shared(self: Any) -> dict[str, Any]:
         """Return what JSON says of all classifiers."""
@@ -138,8 +161,15 @@ class LabelScores(Told):
 
     def _closing(self: Any, table: Any, title: str, words: str, verdict: str) -> list[str]:
         """Return the lines of the table, of the calibration and of the verdict."""
+        names = list(map(str, self.classes))
+        cells = [[f"{count:.0f}" for count in row] for row in table]
+        wide = max(len(text) for row in (names, *cells) for text in row) + 2
+        first = max(map(len, names)) + len("true ")
+        shown = ["", " " * first + "".join(f"{name:>{wide}}" for name in names) + "  (answered)"]
+        for name, texts in zip(names, cells, strict=True):
+            shown.append(f"true {name}".ljust(first) + "".join(f"{text:>{wide}}" for text in texts))
         rows = [row for row in self.calibration if row.count >= 1.0]
-        shown = ["", *table_of(self.classes, table), *(["", title] if rows else [])]
+        shown += ["", title] if rows else []
         for row in rows:
             said = words.format(row.predicted, row.observed)
             shown.append(f"  {row.low:.3g} to {row.high:.3g}: {said} ({row.count:.0f} rows)")
@@ -248,14 +278,14 @@ class BinaryScores(LabelScores):
         t = self._threshold(threshold)
         above = self.highs > t
         s, (n, p) = self.deviation, self.counts
-        table = ((n[~above].sum(), n[above].sum()), (p[~above].sum(), p[above].sum()))
-        inside = (int((~above).sum()), int(above.sum()))
+        table = [(float(row[~above].sum()), float(row[above].sum())) for row in (n, p)]
+        error = tuple(s * float(np.sqrt(side.sum())) for side in (~above, above))
         right = np.concatenate([~above, above]).astype(float)
         truth = np.repeat([0.0, 1.0], int(above.sum()))
         return Confusion(
             t,
-            tuple(tuple(map(float, row)) for row in table),
-            tuple(tuple(s * float(np.sqrt(k)) for k in inside) for _ in range(2)),
+            tuple(table),
+            (error, error),
             ratio(right, self.counts.ravel(), s),
             ratio(truth, self.counts[:, above].ravel(), s),
             ratio(above.astype(float), p, s),
@@ -287,18 +317,13 @@ class BinaryScores(LabelScores):
     @property
     def roc(self) -> RocCurve:
         """The ROC curve with standard errors."""
-        ends = np.append(0.0, self.highs)
-        shares = []
-        for counts in self.counts:
-            total = counts.sum()
-            above = (total - np.append(0.0, np.cumsum(counts))) / total
-            bins = np.arange(len(ends))[::-1]  # that lie above each end
-            s = self.deviation**2
-            noise = s * (bins * (1.0 - above) ** 2 + (len(counts) - bins) * above**2)
-            sample = np.maximum(total * above * (1.0 - above), 0.0)
-            shares.append((above, np.sqrt(noise + sample) / abs(total)))
-        (false, false_error), (true, true_error) = shares
-        return RocCurve(ends, false, true, false_error, true_error)
+        ends, total = np.append(0.0, self.highs), self.counts.sum(axis=1, keepdims=True)
+        below = np.append(np.zeros((2, 1)), np.cumsum(self.counts, axis=1), axis=1)
+        above, bins = (total - below) / total, np.arange(len(ends))[::-1]  # above each end
+        noise = bins * (1.0 - above) ** 2 + (len(ends) - 1 - bins) * above**2
+        sample = np.maximum(total * above * (1.0 - above), 0.0)
+        error = np.sqrt(self.deviation**2 * noise + sample) / abs(total)
+        return RocCurve(ends, above[0], above[1], error[0], error[1])
 
     @property
     def calibration(self) -> list[Calibration]:

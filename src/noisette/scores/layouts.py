@@ -105,10 +105,10 @@ class MulticlassLayout:
         """Return what the counts say."""
         K = len(self.classes)
         table = np.asarray(sums[0]).reshape(K, K)
-        if not self.edges:
-            return MulticlassScores(list(self.classes), table, **more)
-        sure = np.asarray(sums[1]).reshape(2, -1)
-        return MulticlassScores(list(self.classes), table, np.array(self.edges[1:]), sure, **more)
+        if self.edges:
+            sure = np.asarray(sums[1]).reshape(2, -1)
+            more |= {"highs": np.array(self.edges[1:]), "confidence": sure}
+        return MulticlassScores(list(self.classes), table, **more)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class RegressionLayout:
 
     def scores(self, sums: Sequence[Floats], **more: Any) -> RegressionScores:
         """Return what the counts say."""
-        first, second = (np.asarray(each) for each in sums)
+        first, second = map(np.asarray, sums)
         return RegressionScores(self.knots, first, self.target_knots, second, **more)
 
 
@@ -202,15 +202,14 @@ def _of_numbers(model: Any, bins: Any, bounds: Any) -> RegressionLayout:
     low, high = (_validate.real("target_bounds", each) for each in tuple(bounds))
     if not low < high:
         raise InvalidParameter(f"target_bounds needs low < high; got {low!r} and {high!r}.")
-    if bins is None:
-        return RegressionLayout(low, high)
-    return RegressionLayout(low, high, _few(_validate.integer("bins", bins, least=2)))
+    return RegressionLayout(low, high, _few(_RESIDUAL_BINS if bins is None else bins))
 
 
-def _few(bins: int) -> int:
-    if bins > _MOST_BINS:
-        raise InvalidParameter(f"bins must be at most {_MOST_BINS}; got {bins}.")
-    return bins
+def _few(bins: Any) -> int:
+    count = _validate.integer("bins", bins, least=2)
+    if count > _MOST_BINS:
+        raise InvalidParameter(f"bins must be at most {_MOST_BINS}; got {count}.")
+    return count
 
 
 def _edges(bins: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
@@ -218,8 +217,7 @@ def _edges(bins: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
     if bins is None:
         return usual
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
-        count = _few(_validate.integer("bins", bins, least=2))
-        return tuple(np.linspace(0.0, 1.0, count + 1).round(12).tolist())
+        return tuple(np.linspace(0.0, 1.0, _few(bins) + 1).round(12).tolist())
     listed = bins if isinstance(bins, Iterable) and not isinstance(bins, str) else ()
     ends = tuple(_validate.real("bins", each) for each in listed)
     inside = len(ends) >= 3 and ends[0] == 0.0 and ends[-1] == 1.0
@@ -262,13 +260,24 @@ def second_of(scores: Floats, rows: int) -> Floats:
 
 
 def numbers_of(classes: tuple[Any, ...], y: Any) -> NDArray[np.int64]:
-    """Return the number of every label, -1 for one that is not among the classes."""
-    place = {label: k for k, label in enumerate(classes)}
+    """Return the number of every label, -1 for one that is not among the classes.
+
+    Texts are refused for a model of numbers, and numbers for one of texts: nobody would count.
+    """
     # proof: ROW-LOCAL
     held = given(y, "y must have one label for each row.")
     held.check("y")
     labels = held.cells().tolist()
-    _refuse_other_kind(classes, labels)
+    known, found = (set(map(_kind, set(map(type, each)))) for each in (classes, labels))
+    found.discard("")
+    if found and not known & found:
+        shown = ", ".join(map(repr, classes[:_SHOWN])) + (", ..." if len(classes) > _SHOWN else "")
+        raise InvalidData(
+            f"the labels are {' and '.join(sorted(found))}, but the classes of the model are "
+            f"{' and '.join(sorted(known))} ({shown}), so that no row would count; bring y into "
+            "the model's form."
+        )
+    place: dict[Any, int] = dict(zip(classes, range(len(classes)), strict=True))
 
     def number(label: Any) -> int:
         try:
@@ -277,19 +286,6 @@ def numbers_of(classes: tuple[Any, ...], y: Any) -> NDArray[np.int64]:
             return -1
 
     return np.array(list(map(number, labels)), dtype=np.int64)
-
-
-def _refuse_other_kind(classes: tuple[Any, ...], labels: list[Any]) -> None:
-    """Refuse texts for a model of numbers, and numbers for one of texts: nobody would count."""
-    known, given = ({_kind(kind) for kind in set(map(type, each))} for each in (classes, labels))
-    given.discard("")
-    if given and not known & given:
-        shown = ", ".join(map(repr, classes[:_SHOWN])) + (", ..." if len(classes) > _SHOWN else "")
-        raise InvalidData(
-            f"the labels are {' and '.join(sorted(given))}, but the classes of the model are "
-            f"{' and '.join(sorted(known))} ({shown}), so that no row would count; bring y into "
-            "the model's form."
-        )
 
 
 def _kind(kind: type) -> str:

@@ -3,6 +3,7 @@
 Scores in a model file (`stored`, `restored`) are the counts as JSON; all else follows from them.
 """
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from noisette.core.guarantee import Guarantee
 from noisette.scores.binary import BinaryScores
 from noisette.scores.layouts import (
     BinaryLayout,
-    Layout,
     answers_of,
     layout_for,
     numbers_of,
@@ -65,54 +65,43 @@ def measure(
     1.0
 
     """
-    y = np.asarray(y)
+    y, fine = np.asarray(y), tuple[Any, ...]()
     if not hasattr(model, "classes_"):
         target = y.astype(float)
         if target_bounds is None:
             target_bounds = float(np.nanmin(target)), float(np.nanmax(target)) + 1e-12
-        return _counted(layout_for(model, _FINE, target_bounds), model, X, y, sample_weight)
-    layout = layout_for(model)
+        fine = (_FINE, target_bounds)
+    layout = layout_for(model, *fine)
     if isinstance(layout, BinaryLayout):
         scores = second_of(answers_of(model, X), len(y))
         return BinaryScores.of(
             layout.classes, np.where(np.isnan(scores), 0.0, scores), numbers_of(layout.classes, y),
             weights=sample_weight, probabilities=layout.probabilities,
         )  # fmt: skip
-    return _counted(layout, model, X, y, sample_weight)
-
-
-def _counted(layout: Layout, model: Any, X: Any, y: Any, weights: Any) -> AnyScores:
     sums = []
     for codes, size in zip(layout.codes(model, X, y), layout.sizes, strict=True):
         rows, cells, shares = places_of(codes)
-        w = shares if weights is None else shares * np.asarray(weights, dtype=float)[rows]
-        sums.append(np.bincount(cells, w, minlength=size).astype(np.float64))
+        if sample_weight is not None:
+            shares = shares * np.asarray(sample_weight, dtype=float)[rows]
+        sums.append(np.bincount(cells, shares, minlength=size).astype(np.float64))
     return layout.scores(sums)
 
 
-_LISTS = {
-    BinaryScores: ("highs", "centres", "counts"),
-    MulticlassScores: ("table", "highs", "confidence"),
-    RegressionScores: ("knots", "residuals", "target_knots", "targets"),
-}
-_PLAIN: dict[type, dict[str, type]] = {
-    BinaryScores: {"deviation": float, "binned": bool, "probabilities": bool},
-    MulticlassScores: {"deviation": float},
-    RegressionScores: {"deviation": float},
-}
 _KINDS: dict[str, Any] = {
     "binary": BinaryScores, "multiclass": MulticlassScores, "regression": RegressionScores,
 }  # fmt: skip
 _BESIDE = {"residuals": "knots", "targets": "target_knots"}  # counts, and where they were counted
+_OF_MODEL = ("classes", "notes", "privacy_")
 
 
 def stored(scores: AnyScores) -> dict[str, Any]:
     """Return the counts as JSON can hold them; labels and guarantee are those of the model."""
-    kind = type(scores)
-    (name,) = [key for key, value in _KINDS.items() if value is kind]
+    (name,) = [key for key, value in _KINDS.items() if value is type(scores)]
     node: dict[str, Any] = {"kind": name, "notes": list(scores.notes)}
-    node |= {key: getattr(scores, key).tolist() for key in _LISTS[kind]}
-    return node | {key: getattr(scores, key) for key in _PLAIN[kind]}
+    for key, value in vars(scores).items():
+        if key not in _OF_MODEL:
+            node[key] = value.tolist() if isinstance(value, np.ndarray) else value
+    return node
 
 
 def restored(node: dict[str, Any], classes: list[Any] | None, guarantee: Guarantee) -> AnyScores:
@@ -123,25 +112,23 @@ def restored(node: dict[str, Any], classes: list[Any] | None, guarantee: Guarant
     kind = _KINDS[node["kind"]]
     if (kind is RegressionScores) != (classes is None):
         raise ValueError
-    fields: dict[str, Any] = {
-        key: np.asarray(node[key], dtype=np.float64).reshape(_shape(key, node, classes or []))
-        for key in _LISTS[kind]
-    }
-    if not all(bool(np.isfinite(value).all()) for value in fields.values()):
-        raise ValueError
-    places = [fields[key] for key in _BESIDE.values() if key in fields]
-    if not all(len(each) > 1 and bool((np.diff(each) > 0.0).all()) for each in places):
-        raise ValueError
-    notes = tuple(map(str, node["notes"]))
-    fields |= {key: to(node[key]) for key, to in _PLAIN[kind].items()}
-    labels = () if classes is None else (classes,)
-    found: AnyScores = kind(*labels, notes=notes, privacy_=guarantee, **fields)
+    K = len(classes or ())
+    rows = {"counts": (2,), "confidence": (2,), "table": (K,)}
+    made: dict[str, Any] = {"notes": tuple(map(str, node["notes"])), "privacy_": guarantee}
+    for field in fields(kind):
+        key = field.name
+        if key in _OF_MODEL:
+            continue
+        to: Any = field.type
+        if to in (float, bool):
+            made[key] = to(node[key])
+            continue
+        beside = _BESIDE.get(key, key) if classes is None else "highs"
+        size = K if key == "table" else len(node[beside])
+        made[key] = np.asarray(node[key], dtype=np.float64).reshape(*rows.get(key, ()), size)
+        if not np.isfinite(made[key]).all():
+            raise ValueError
+        if key in _BESIDE.values() and not (size > 1 and (np.diff(made[key]) > 0.0).all()):
+            raise ValueError
+    found: AnyScores = kind(*(() if classes is None else (classes,)), **made)
     return found
-
-
-def _shape(key: str, node: dict[str, Any], classes: list[Any]) -> tuple[int, ...]:
-    if node["kind"] == "regression":
-        return (len(node[_BESIDE.get(key, key)]),)
-    bins = len(node["highs"])
-    rows = {"counts": 2, "confidence": 2, "table": len(classes)}
-    return (rows[key], len(classes) if key == "table" else bins) if key in rows else (bins,)

@@ -89,16 +89,11 @@ class MulticlassScores(LabelScores):
     @property
     def calibration(self) -> list[Calibration]:
         """How sure the model was of its answer, beside how often it was right."""
-        lows = np.append(0.0, self.highs)
-        truth = np.array([0.0, 1.0])
-        return [
-            Calibration(
-                float(low), float(high), float(low + high) / 2.0,
-                ratio(truth, self.confidence[:, b], self.deviation),
-                float(self.confidence[:, b].sum()),
-            )
-            for b, (low, high) in enumerate(zip(lows, self.highs, strict=False))
-        ]  # fmt: skip
+        ends, truth, found = [0.0, *self.highs.tolist()], np.array([0.0, 1.0]), []
+        for low, high, counts in zip(ends, ends[1:], self.confidence.T, strict=False):
+            right = ratio(truth, counts, self.deviation)
+            found.append(Calibration(low, high, (low + high) / 2.0, right, float(counts.sum())))
+        return found
 
     def verdict(self) -> str:
         """Return a plain sentence if the model is no better than the majority, else ''.

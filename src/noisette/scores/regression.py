@@ -14,7 +14,7 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.core.guarantee import Guarantee
-from noisette.scores.score import Score, Told, ratio, versus_mean
+from noisette.scores.score import Score, Told, ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +102,8 @@ class RegressionScores(Told):
         if total[-1] <= 0.0:
             return math.nan
         # what is counted at a knot lies about as far as half-way to its neighbours
-        ends = np.concatenate(
-            ([self.knots[0]], (self.knots[1:] + self.knots[:-1]) / 2.0, [self.knots[-1]])
-        )
+        middle = (self.knots[1:] + self.knots[:-1]) / 2.0
+        ends = np.r_[self.knots[0], middle, self.knots[-1]]
         return float(np.interp(share * total[-1], total, ends))
 
     @property
@@ -176,7 +175,15 @@ class RegressionScores(Told):
             One sentence, or nothing.
 
         """
-        return versus_mean(self.r2)
+        r2 = self.r2
+        if not r2.trusted:
+            return "There are too few rows for this noise to tell whether the model beats the mean."
+        if r2.low > 0.0:
+            return ""
+        what = "the mean of the targets, given to everybody."
+        if r2.value > 0.0:
+            return f"It is not certain that the model beats {what}"
+        return f"The model is no better than {what}"
 
 
 def _mean_square(

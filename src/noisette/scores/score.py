@@ -20,7 +20,7 @@ a and b of the two densities, in units of their height and of the width of the b
 """
 
 import math
-from collections.abc import Sequence
+import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,44 +113,37 @@ class Score:
         return {**plain, "trusted": self.trusted}
 
 
-@dataclass(frozen=True)
-class Quotient:
-    """A numerator and a denominator, and the variance of (top - t bottom), quadratic in t.
-
-    `noise` and `sample` are (aa, ab, bb) of aa - 2 t ab + t^2 bb.
-    """
-
-    top: float
-    bottom: float
-    noise: tuple[float, float, float]
-    sample: tuple[float, float, float]
+Parts = tuple[float, float, float]
+"""(aa, ab, bb), where the variance of (top - t bottom) is aa - 2 t ab + t^2 bb."""
 
 
-def _variance(parts: tuple[float, float, float], t: float) -> float:
+def _variance(parts: Parts, t: float) -> float:
     aa, ab, bb = parts
     return max(aa - 2.0 * t * ab + t * t * bb, 0.0)
 
 
-def quotient(of: Quotient, low: float = 0.0, high: float = 1.0) -> Score:
-    """Return the score of a quotient that lies in [low, high]."""
-    a, b = of.top, of.bottom
+def quotient(
+    a: float, b: float, noise: Parts, sample: Parts, low: float = 0.0, high: float = 1.0
+) -> Score:
+    """Return the score of a quotient a / b that lies in [low, high]."""
     if b <= 0.0:
         return Score(math.nan, math.inf, math.inf, low, high, trusted=False)
     value = a / b
-    noise, sample = _variance(of.noise, value), _variance(of.sample, value)
-    parts = of.noise
-    if sample > 0.0:  # an estimate, which noise may carry below 0
-        parts = tuple(x + y for x, y in zip(of.noise, of.sample, strict=True))  # type: ignore[assignment]
-    aa, ab, bb = parts
+    of_noise, of_sample = _variance(noise, value), _variance(sample, value)
+    aa, ab, bb = noise
+    if of_sample > 0.0:  # an estimate, which noise may carry below 0
+        aa, ab, bb = map(operator.add, noise, sample)
     lead, middle = b * b - _Z * _Z * bb, a * b - _Z * _Z * ab
     ends = (low, high)
     if lead > 0.0:
         root = math.sqrt(max(middle * middle - lead * (a * a - _Z * _Z * aa), 0.0))
         found = (middle - root) / lead, (middle + root) / lead
         ends = min(max(found[0], low), high), max(min(found[1], high), low)
-    blur = math.sqrt(max(of.noise[2], 0.0))
+    blur = math.sqrt(max(noise[2], 0.0))
     trusted = blur == 0.0 or (lead > 0.0 and blur <= _TRUSTED * b)
-    return Score(value, math.sqrt(noise + sample) / b, math.sqrt(noise) / b, *ends, trusted)
+    return Score(
+        value, math.sqrt(of_noise + of_sample) / b, math.sqrt(of_noise) / b, *ends, trusted
+    )
 
 
 def ratio(
@@ -161,7 +154,7 @@ def ratio(
     s = deviation * deviation
     noise = (s * float(w @ w), s * float(w.sum()), s * float(w.size))
     sample = (float(w * w @ n), float(w @ n), float(n.sum()))
-    return quotient(Quotient(float(w @ n), float(n.sum()), noise, sample), low, high)
+    return quotient(sample[1], sample[2], noise, sample, low, high)
 
 
 def _below(x: Floats) -> Floats:
@@ -169,7 +162,7 @@ def _below(x: Floats) -> Floats:
     return np.asarray(np.cumsum(x) - x / 2.0)
 
 
-def _pair_variance(P: Floats, N: Floats, v: Floats, u: Floats) -> tuple[float, float, float]:
+def _pair_variance(P: Floats, N: Floats, v: Floats, u: Floats) -> Parts:
     """Return (aa, ab, bb) of the variance of D."""
     h, k = _below(N), P.sum() - _below(P)  # K N and K' P
     p, n, vs, us = P.sum(), N.sum(), v.sum(), u.sum()
@@ -177,11 +170,6 @@ def _pair_variance(P: Floats, N: Floats, v: Floats, u: Floats) -> tuple[float, f
     ab = n * (v @ h) + p * (u @ k) - v @ _below(u)
     bb = n * n * vs + p * p * us - vs * us
     return float(aa), float(ab), float(bb)
-
-
-def spread(variances: Floats) -> float:
-    """Return the standard deviation of a sum of counts; of nothing it is a tiny number."""
-    return math.sqrt(max(float(variances.sum()), 1e-12))
 
 
 def _inside(P: Floats, N: Floats, edges: Floats) -> float:
@@ -202,13 +190,13 @@ def auc(positive: Floats, negative: Floats, deviation: float, edges: Floats | No
     P, N = np.asarray(positive, dtype=float), np.asarray(negative, dtype=float)
     s = np.full(len(P), deviation * deviation)
     noise = _pair_variance(P, N, s, s)
-    whole = _pair_variance(P, N, s + P, s + N)
-    sample = tuple(x - y for x, y in zip(whole, noise, strict=True))
+    aa, ab, bb = map(operator.sub, _pair_variance(P, N, s + P, s + N), noise)
     p, n = float(P.sum()), float(N.sum())
-    unsure = deviation > 0.0 and min(p / spread(s + P), n / spread(s + N)) < 2.0
-    if unsure or min(p, n) <= 0.0:  # a class may well be empty
-        return quotient(Quotient(0.0, 0.0, noise, noise))
-    found = quotient(Quotient(float(P @ _below(N)), p * n, noise, sample))  # type: ignore[arg-type]
+    # in standard deviations of noise and sample; those of nothing are a tiny number
+    least = min(x / math.sqrt(max(float((s + X).sum()), 1e-12)) for x, X in ((p, P), (n, N)))
+    if (deviation > 0.0 and least < 2.0) or min(p, n) <= 0.0:  # a class may well be empty
+        return quotient(0.0, 0.0, noise, noise)
+    found = quotient(float(P @ _below(N)), p * n, noise, (aa, ab, bb))
     lost = 0.0 if edges is None else _inside(P, N, edges) / (p * n)
     low, high = found.low + min(lost, 0.0), found.high + max(lost, 0.0)
     return replace(found, low=max(low, 0.0), high=min(high, 1.0))
@@ -219,56 +207,3 @@ class Told:
 
     def __str__(self: Any) -> str:
         return "\n".join([*self.lines(), *self.notes])
-
-
-def versus_majority(
-    gain: Score, majority: Any, always: Any = None, *, noisy: bool = False,
-    ranks: Score | None = None,
-) -> str:  # fmt: skip
-    """Return a sentence unless the accuracy is above that of the majority answer by `gain`.
-
-    `always` is the answer that the model gives to everybody, as far as `noisy` counts can tell;
-    `ranks` its AUC: a model of a rare label may tell people apart without ever answering it.
-    """
-    if not gain.trusted:
-        return "There are too few rows for this noise to tell whether the model beats the majority."
-    if gain.low > 0.0:
-        return ""
-    if gain.value > 0.0 and always is None:
-        return f"It is not certain that the model beats the answer {majority!r} to everybody."
-    if always is not None:
-        everybody = "to everybody, as far as the noisy counts can tell" if noisy else "to everybody"
-        told = f"The model answers {always!r} {everybody}: it is no better than the majority; "
-    else:
-        told = f"The model is no better than the answer {majority!r} to everybody; "
-    if ranks is not None and ranks.trusted and ranks.low > 0.5:
-        return (
-            f"{told}but it tells people apart (AUC {ranks.value:.3f}): rank them by probability, "
-            "or choose another threshold or class weights."
-        )
-    return f"{told}class weights or another threshold may help."
-
-
-def versus_mean(r2: Score) -> str:
-    """Return a sentence unless a model of numbers is better than their mean, given to everybody."""
-    if not r2.trusted:
-        return "There are too few rows for this noise to tell whether the model beats the mean."
-    if r2.low > 0.0:
-        return ""
-    if r2.value > 0.0:
-        return "It is not certain that the model beats the mean of the targets, given to everybody."
-    return "The model is no better than the mean of the targets, given to everybody."
-
-
-def table_of(classes: Sequence[Any], table: Sequence[Sequence[float]]) -> list[str]:
-    """Return a confusion matrix as lines."""
-    names = [str(each) for each in classes]
-    cells = [[f"{count:.0f}" for count in row] for row in table]
-    wide = max(len(text) for row in (names, *cells) for text in row) + 2
-    first = max(len(f"true {name}") for name in names)
-    head = " " * first + "".join(f"{name:>{wide}}" for name in names) + "  (answered)"
-    body = [
-        f"{'true ' + name:<{first}}" + "".join(f"{text:>{wide}}" for text in row)
-        for name, row in zip(names, cells, strict=True)
-    ]
-    return [head, *body]

@@ -80,7 +80,7 @@ def _without(cell: str, thousands: str, decimal: str) -> str:
 
 
 class ValueCells:
-    """Cells that have a type, from memory or from a Parquet file."""
+    """Cells that have a type: of memory, of a Parquet file, or numbers in parts (`Spilled`)."""
 
     def __init__(self, given: Given, signs: Signs = (".", "")) -> None:
         self.given, self._signs = given, signs
@@ -135,25 +135,3 @@ class CodedCells:
     def take(self, rows: Any) -> "CodedCells":
         """Return some of the cells."""
         return CodedCells(self._codes[rows], self._known, self._signs)
-
-
-class StoredNumbers:
-    """Numbers, in memory or in a file."""
-
-    def __init__(self, values: Any) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def numbers(self) -> Floats:
-        """Return all of them, in an array of its own."""
-        return np.array(self._values[:])
-
-    def texts(self) -> Sequence[str]:
-        """Return the numbers as texts."""
-        return Given(self._values[:]).texts()
-
-    def take(self, rows: Any) -> "StoredNumbers":
-        """Return some of the cells."""
-        return StoredNumbers(self._values[rows])

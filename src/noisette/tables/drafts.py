@@ -167,11 +167,13 @@ def new_draft(target: Path) -> Iterator[Draft]:
 def left_behind(folder: Path, target: Path | None = None) -> list[Draft]:
     """Return the drafts in a folder, of one target or of all; links are none."""
     with os.scandir(folder) as items:
-        named = [item for item in items if _NAMED.match(item.name)]
-        found = [Draft(folder / item.name) for item in named if item.is_dir(follow_symlinks=False)]
-    return sorted(
-        (each for each in found if target in (None, each.target)), key=lambda each: each.path
-    )
+        named = [
+            item.name
+            for item in items
+            if _NAMED.match(item.name) and item.is_dir(follow_symlinks=False)
+        ]
+    found = map(Draft, map(folder.joinpath, sorted(named)))
+    return [draft for draft in found if target in (None, draft.target)]
 
 
 def is_alone(draft: Draft) -> bool:

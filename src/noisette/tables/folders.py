@@ -111,10 +111,7 @@ def encode(path: str | Path, schema: Schema, *, target: bool, header: bool = Tru
 
     """
     schema.check_complete()
-    frame = Frame.read(path, schema, target=target, header=header)
-    if not target:
-        return Encoded(frame.encode(), None)
-    return Encoded(frame.encode(), frame.labels(), frame.persons())
+    return TableModel(None, schema).read(Path(path), target=target, header=header)
 
 
 @dataclass(frozen=True)
@@ -177,12 +174,10 @@ class TableModel:
             The table and its labels.
 
         """
-        if not takes_tables(self.model):  # as before tables were encoded by their models
-            return encode(path, self.schema, target=target, header=header)
         frame = Frame.read(path, self.schema, target=target, header=header)
-        if not target:
-            return Encoded(frame, None)
-        return Encoded(frame, frame.labels(), frame.persons())
+        # a model without a schema is of the time before tables were encoded by their models
+        rows = frame if takes_tables(self.model) else frame.encode()
+        return Encoded(rows, frame.labels(), frame.persons()) if target else Encoded(rows, None)
 
 
 def takes_tables(model: Any) -> bool:
@@ -195,13 +190,10 @@ def stated(guarantee: Guarantee, schema: Schema, *, learnt: bool = False) -> Gua
 
     `learnt` says that the model bought facts of the schema under the same guarantee.
     """
-    facts = (
-        "facts that are stated in the schema or were released"
-        if learnt
-        else ("public facts of the schema")
-    )
+    bought = "facts that are stated in the schema or were released"
     encoded = (
-        f"Every row was encoded by itself, with the {facts} only, so the "
+        f"Every row was encoded by itself, with the "
+        f"{bought if learnt else 'public facts of the schema'} only, so the "
         "encoding costs nothing more; whatever was done to the table before is not covered."
     )
     known = [schema.public[0], *schema.public[2:]] if learnt else schema.public

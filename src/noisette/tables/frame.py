@@ -7,16 +7,16 @@ too large for memory lies in a temporary file (`spill`) and is walked in blocks 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import compress, count, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
-from noisette.core.cells import given
+from noisette.core.cells import Given, given
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons
-from noisette.tables.cells import CodedCells, Signs, StoredNumbers, ValueCells
+from noisette.tables.cells import CodedCells, Signs, ValueCells
 from noisette.tables.encoding import check_columns, names_of
 from noisette.tables.file_facts import FileFacts
 from noisette.tables.kinds import Cells, canonical, encode_rows
@@ -181,14 +181,13 @@ def columns_of(table: Any, signs: Signs) -> dict[str, Cells]:
     # proof: ROW-LOCAL
     home = type(table).__module__.partition(".")[0]
     pairs: Any
-    if home == "pandas" and hasattr(table, "iloc") and getattr(table, "ndim", 0) == 2:
-        pairs = zip(table.columns, (table.iloc[:, k] for k in range(table.shape[1])), strict=True)
+    of_pandas = home == "pandas" and hasattr(table, "iloc") and getattr(table, "ndim", 0) == 2
+    if of_pandas or isinstance(table, Mapping):
+        pairs = table.items()
     elif home == "polars" and hasattr(table, "get_columns"):
         pairs = zip(table.columns, table.get_columns(), strict=True)
     elif home == "pyarrow" and hasattr(table, "column_names"):
         pairs = zip(table.column_names, table.columns, strict=True)
-    elif isinstance(table, Mapping):
-        pairs = table.items()
     else:
         raise InvalidData(
             "a table is a data frame of pandas or polars, a pyarrow table or a dictionary of "
@@ -211,9 +210,12 @@ def _stored(
 ) -> dict[str, Cells]:
     """Return the columns of a table that comes in pieces; of texts, each is kept once."""
     store, columns = Spilling(), dict[str, Cells]()
-    known: dict[str, dict[str, int]] = {name: {} for name in names if name not in numbers}
-    kinds = {name: np.int32 if name in known else np.float64 for name in names}
-    vectors = {name: Spilled(store, kind) for name, kind in kinds.items()}
+    known: dict[str, dict[str, int]] = {}
+    vectors: dict[str, Spilled] = {}
+    for name in names:
+        vectors[name] = Spilled(store, np.float64 if name in numbers else np.int32)
+        if name not in numbers:
+            known[name] = {}
     for piece in found:
         for name, vector in vectors.items():
             if name not in known:
@@ -224,10 +226,10 @@ def _stored(
             # the narrowest type that fits
             vector.append(places.astype(np.min_scalar_type(-len(known[name]) - 1))[codes])
     for name, vector in vectors.items():
-        own = known.get(name)
-        columns[name] = (
-            StoredNumbers(vector) if own is None else CodedCells(vector, list(own), signs)
-        )
+        if name in known:
+            columns[name] = CodedCells(vector, list(known[name]), signs)
+        else:
+            columns[name] = ValueCells(Given(cast(Any, vector)))
     return columns
 
 

@@ -31,7 +31,7 @@ _NO_NUMBERS = [
 
 
 class CsvLines:
-    """The bytes of a file, in chunks of whole lines or line by line as texts.
+    """The lines of a file as texts, which a lone carriage return ends too; or chunks of bytes.
 
     Where lines can be told apart before they are decoded (UTF-8, or one byte a letter) bytes are
     taken as they are; those of other encodings are turned into UTF-8 first.
@@ -44,17 +44,16 @@ class CsvLines:
         self._raw, self._longest = raw, longest
         self.encoding = "utf-8" if name == "utf-8-sig" else name
         first = raw.read(len(_MARK))
-        self._read, self._at = (b"" if name == "utf-8-sig" and first == _MARK else first), 0
+        self._read = b"" if name == "utf-8-sig" and first == _MARK else first
         self.ahead: list[str] = []
-        """Texts of a line of bytes that were not handed out yet."""
-        self.taken = 0
-        """How many bytes were handed out as texts."""
+        """Lines of a chunk that were not handed out yet, the next one last."""
 
     def chunk(self) -> bytes:
         """Return some whole lines, nothing at the end of the file."""
-        parts = [self._read[self._at :]]
-        size = len(parts[0])
-        self._read, self._at = b"", 0
+        if self.ahead:
+            rest, self.ahead = "".join(reversed(self.ahead)), []
+            return rest.encode(self.encoding)
+        parts, size = [self._read], len(self._read)
         while size <= 4 * self._longest + _CHUNK:  # bytes: up to four a letter
             more = self._raw.read(_CHUNK)
             cut = more.rfind(b"\n") + 1
@@ -65,28 +64,20 @@ class CsvLines:
             size += len(more)
         raise csv.Error
 
-    def back(self, chunk: bytes) -> None:
-        """Take a chunk back: it is the next to be read."""
-        self._read, self._at = chunk + self._read[self._at :], 0
+    def take(self, chunk: bytes) -> None:
+        """Let a chunk be the next to be handed out as texts."""
+        self.ahead = list(io.StringIO(chunk.decode(self.encoding), newline=""))[::-1]
+        if max(map(len, self.ahead), default=0) >= self._longest:
+            raise csv.Error
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        """Return the next line as a text, which a lone carriage return ends too."""
         if not self.ahead:
-            cut = self._read.find(b"\n", self._at) + 1
-            if not cut:
-                self.back(self.chunk())
-                cut = self._read.find(b"\n") + 1 or len(self._read)
-            line, self._at = self._read[self._at : cut], cut
-            if not line:
-                raise StopIteration
-            self.taken += len(line)
-            text = line.decode(self.encoding)
-            if len(text) >= self._longest:
-                raise csv.Error
-            self.ahead = list(io.StringIO(text, newline=""))[::-1] if "\r" in text else [text]
+            self.take(self.chunk())
+        if not self.ahead:
+            raise StopIteration
         return self.ahead.pop()
 
 
@@ -99,10 +90,10 @@ class QuickReader:
     ) -> None:  # fmt: skip
         self._names = list(map(str, range(len(names))))
         place = dict(zip(names, self._names, strict=True))
-        self._wanted = {name: place[name] for name in wanted}
+        self._wanted = dict(zip(wanted, map(place.__getitem__, wanted), strict=True))
         self._signs: Signs = (facts.decimal, facts.thousands)
         self._encoding, self._sign = encoding, facts.delimiter.encode()
-        self._numbers = {name for name in wanted if name in numbers and not facts.thousands}
+        self._numbers = set[str]() if facts.thousands else {*wanted} & {*numbers}
         # one column: an empty line may be a row; blanks: they are skipped after each other
         self.usable = len(names) > 1 and len(self._sign) == 1 and self._sign not in (b" ", b"\0")
 
@@ -163,8 +154,10 @@ class QuickReader:
         """Return pyarrow's table, None if it refuses."""
         pa, reader = arrow(), arrow("pyarrow.csv")
         text = pa.dictionary(pa.int32(), pa.string())
-        wanted = [only] if only is not None else list(self._wanted)
-        kinds = {self._wanted[name]: pa.float64() if name in numbers else text for name in wanted}
+        wanted = self._wanted.values() if only is None else [self._wanted[only]]
+        kinds = dict.fromkeys(wanted, text)
+        for name in numbers:
+            kinds[self._wanted[name]] = pa.float64()
         try:
             return reader.read_csv(
                 pa.BufferReader(chunk),

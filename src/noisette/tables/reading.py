@@ -85,7 +85,7 @@ def csv_header(path: Path, facts: FileFacts) -> list[str]:
         raise _not_a_table(path, facts)
     if not text.strip():
         raise InvalidData(f"{path} is empty: it has no header line.")
-    return [cell.strip() for cell in rows[0]]
+    return list(map(str.strip, rows[0]))
 
 
 def _with_mark(encoding: str) -> str:
@@ -142,33 +142,30 @@ def _csv_pieces(
     reader = csv.reader(lines, **_dialect(facts))
     names = header
     if names is None:
-        names = [cell.strip() for cell in next((row for row in reader if _filled(row)), [])]
+        names = list(map(str.strip, next((row for row in reader if _filled(row)), [])))
     slow = partial(_slow_pieces, path, facts, wanted, names)
     fast = QuickReader(facts, names, wanted, numbers, lines.encoding)
     if not _has_arrow() or not fast.usable:
         yield from slow(reader)
         return
-    if lines.ahead:  # the end of the line whose beginning was the header
-        yield from slow(_records(reader, lines, 0))
     while chunk := lines.chunk():
         piece = fast.read(chunk)
         if piece is not None:
             yield piece
         else:
-            lines.back(chunk)
-            yield from slow(_records(reader, lines, len(chunk)))
+            lines.take(chunk)
+            yield from slow(_records(reader, lines))
 
 
 def _has_arrow() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def _records(reader: Iterator[list[str]], lines: CsvLines, size: int) -> Iterator[list[str]]:
-    """Yield the records of the next `size` bytes, the last of them whole."""
-    end = lines.taken + size
+def _records(reader: Iterator[list[str]], lines: CsvLines) -> Iterator[list[str]]:
+    """Yield the records of a chunk, the last of them whole."""
     for row in reader:
         yield row
-        if lines.taken >= end and not lines.ahead:
+        if not lines.ahead:
             return
 
 

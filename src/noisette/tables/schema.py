@@ -22,6 +22,8 @@ import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, time
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -122,17 +124,17 @@ class Schema:
     @property
     def open(self) -> tuple[Column, ...]:
         """The columns with facts that are still to be learnt."""
-        return tuple(column for column in self.columns if column.open)
+        return tuple(filter(attrgetter("open"), self.columns))
 
     @property
     def by_name(self) -> dict[str, Column]:
         """The columns by their names."""
-        return {column.name: column for column in self.columns}
+        return dict(zip(map(attrgetter("name"), self.columns), self.columns, strict=True))
 
     @property
     def used(self) -> tuple[str, ...]:
         """The names of the columns that are not ignored."""
-        return tuple(column.name for column in self.columns if column.used)
+        return tuple(map(attrgetter("name"), filter(attrgetter("used"), self.columns)))
 
     @property
     def numeric(self) -> tuple[str, ...]:
@@ -213,7 +215,7 @@ class Schema:
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes."""
-        return tuple(name for name, _ in self.labels)
+        return tuple(dict(self.labels))
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -224,7 +226,7 @@ class Schema:
     @property
     def features(self) -> tuple[str, ...]:
         """The names of all features, in the order of the schema."""
-        return tuple(name for column in self.columns for name in column.features)
+        return tuple(chain.from_iterable(map(attrgetter("features"), self.columns)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -240,7 +242,7 @@ class Schema:
     @property
     def public(self) -> tuple[str, ...]:
         """What a guarantee should say is treated as public."""
-        used, learnt = [column for column in self.columns if column.features], len(self.learnt)
+        used, learnt = list(filter(attrgetter("features"), self.columns)), len(self.learnt)
         facts = (
             f"the schema {self.fingerprint} (names, bounds and categories of {len(used)} columns, "
             "the labels)"
@@ -333,9 +335,9 @@ def _row_norm_of(node: dict[str, Any], columns: tuple[Column, ...]) -> float:
         if not 1e-6 <= stated <= 1e12:  # else squares could overflow
             raise InvalidParameter(f"row_norm must lie between 1e-6 and 1e12; got {stated:g}.")
         return stated
-    if any(column.open for column in columns):
+    if any(map(attrgetter("open"), columns)):
         return math.nan
-    guess = math.sqrt(sum(column.mean_square for column in columns))
+    guess = math.sqrt(sum(map(attrgetter("mean_square"), columns)))
     return _validate.positive("row_norm", guess or 1.0)
 
 

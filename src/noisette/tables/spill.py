@@ -119,6 +119,9 @@ class Spilled:
     def __len__(self) -> int:
         return self._ends[-1]
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self[:], dtype=dtype)
+
     def append(self, values: NDArray[Any]) -> None:
         """Add entries at the end; a narrower type is kept as it is."""
         self._parts.append(values)

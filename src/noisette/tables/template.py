@@ -5,6 +5,7 @@ beside the data; its statistics and dictionaries are values of rows and are not 
 """
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +65,19 @@ def _kind_line(kind: Kind) -> str:
     return f"#   {named:22} {told}".rstrip()
 
 
-def _names(path: Path, facts: FileFacts) -> list[str]:
-    """Return the names under one separator; none if quotes forbid it (one after a name in them)."""
-    with contextlib.suppress(InvalidData):
-        return csv_header(path, facts)
-    return []
-
-
 def _first_line(path: Path, encoding: str) -> tuple[list[str], dict[str, Any]]:
     """Return the names under the separator that divides the header line into most of them."""
-    encoding = FileFacts.from_dict({"encoding": encoding}).encoding
-    facts = [FileFacts(delimiter=each, encoding=encoding) for each in _DELIMITERS]
-    found = [_names(path, each) for each in facts]
-    if not any(found):
-        csv_header(path, facts[0])  # says what is wrong
-    best = max(range(len(found)), key=lambda j: len(found[j]))
-    usual = FileFacts().to_dict()
-    stated = {k: v for k, v in facts[best].to_dict().items() if v != usual[k]}
-    return found[best], stated
+    usual = best = FileFacts.from_dict({"encoding": encoding})
+    names = list[str]()
+    for sign in _DELIMITERS:
+        facts = replace(usual, delimiter=sign)
+        with contextlib.suppress(InvalidData):  # quotes may forbid it: one after a name in them
+            found = csv_header(path, facts)
+            names, best = (found, facts) if len(found) > len(names) else (names, best)
+    if not names:
+        csv_header(path, usual)  # says what is wrong
+    plain = FileFacts().to_dict()
+    return names, {key: value for key, value in best.to_dict().items() if value != plain[key]}
 
 
 def _is_number(name: str) -> bool:

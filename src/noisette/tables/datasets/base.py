@@ -5,7 +5,7 @@ for the longest row it must allow for, so the constant part of a row is paid for
 signal.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from noisette._typing import Floats, Integers
+from noisette.core.cells import given
+from noisette.tables.cells import ValueCells
 from noisette.tables.kinds import Column, Numeric, View, encode_rows
 
 Table = Mapping[str, NDArray[np.generic]]
@@ -83,25 +85,6 @@ def number(
     return Numeric(name, (View(low, high, center, width, curve, square),))
 
 
-class ArrayCells:
-    """Cells of a published column: an array of numbers, of texts or of their bytes, all good."""
-
-    def __init__(self, values: NDArray[np.generic]) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def numbers(self) -> Floats:
-        """Return every cell as a number, in an array of its own."""
-        return self._values.astype(np.float64)
-
-    def texts(self) -> Sequence[str]:
-        """Return every cell as a text."""
-        texts: list[str] = self._values.astype(np.str_).tolist()
-        return texts
-
-
 @dataclass(frozen=True)
 class Encoder:
     """All columns side by side, divided by `typical_norm`, rows clipped to norm 1."""
@@ -116,7 +99,7 @@ class Encoder:
 
     def __call__(self, table: Table) -> Floats:
         """Return the encoded rows, shape (n, d), each of norm at most 1."""
-        cells = {name: ArrayCells(values) for name, values in table.items()}
+        cells = {name: ValueCells(given(values, "")) for name, values in table.items()}
         return encode_rows(self.columns, cells, self.typical_norm)
 
 

@@ -95,13 +95,20 @@ def visits(persons: int = 6_000, *, seed: int = 0) -> InventedTable:
     count = np.minimum(np.floor(np.exp(-log_ndtr(-position))), MOST).astype(np.int64)
     age = np.clip(np.round(58.0 + 10.0 * frailty + 14.0 * normal(g, n)), 18, 100)
     male = g.random(n) < 0.48
-    ill = _illness(g, frailty)
+    hidden = 0.5 * frailty + np.sqrt(0.75) * normal(g, n)
+    ill = np.searchsorted(ndtri([0.45, 0.62, 0.80, 0.92]), hidden)  # the frail are seldom without
     who = np.repeat(np.arange(n), count)
     earlier = np.arange(len(who)) - np.repeat(np.cumsum(count) - count, count)
     table, score = _each_visit(g, earlier, frailty[who], age[who], ill[who], male[who])
     label = np.where(g.random(len(who)) < expit(score), CLASSES[1], CLASSES[0])
-    order = np.argsort(_dates(g, who, table["gap"]), kind="stable")
-    names = np.array([f"P{number:06d}" for number in _shuffled(g, n)])
+    # A patient's first visit is on any day of three years.
+    first = np.r_[True, who[1:] != who[:-1]]
+    walked = np.cumsum(np.where(first, 0.0, table["gap"].astype(float)))
+    day = walked - walked[first][who] + (1095.0 * g.random(int(first.sum())))[who]
+    order = np.argsort(day, kind="stable")
+    # A name says nothing about its patient.
+    shuffled = np.argsort(g.random(n), kind="stable")
+    names = np.array([f"P{number:06d}" for number in shuffled])
     columns: dict[str, NDArray[Any]] = {
         PERSON: names[who],
         "age": age[who].astype(np.int64),
@@ -117,18 +124,6 @@ def visits(persons: int = 6_000, *, seed: int = 0) -> InventedTable:
         "one row is one visit of an invented patient, who may have several",
         {"person": PERSON, "max_rows": MOST},
     )  # fmt: skip
-
-
-def _shuffled(generator: np.random.Generator, n: int) -> NDArray[np.intp]:
-    """Return 0 to n - 1 in a random order: a name says nothing about its patient."""
-    return np.argsort(generator.random(n), kind="stable")
-
-
-def _illness(g: np.random.Generator, frailty: Floats) -> NDArray[np.intp]:
-    """Return everybody's main illness: the frail are seldom without one."""
-    cuts = np.array([0.45, 0.62, 0.80, 0.92])
-    hidden = 0.5 * frailty + np.sqrt(0.75) * normal(g, len(frailty))
-    return np.asarray(np.searchsorted(ndtri(cuts), hidden))
 
 
 def _each_visit(
@@ -157,13 +152,3 @@ def _each_visit(
         "gap": gap.astype(np.int64),
     }
     return table, score
-
-
-def _dates(g: np.random.Generator, who: NDArray[np.intp], gap: NDArray[Any]) -> Floats:
-    """Return the day of every visit: a patient's first one is any day of three years."""
-    first = np.r_[True, who[1:] != who[:-1]]
-    step = np.where(first, 0.0, gap.astype(float))
-    walked = np.cumsum(step)
-    start = 1095.0 * g.random(int(first.sum()))
-    day: Floats = walked - walked[first][who] + start[who]
-    return day

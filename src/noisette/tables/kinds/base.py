@@ -5,7 +5,7 @@ encoder, which turns cells into features by a `Reading` and tells every surface 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -129,7 +129,7 @@ def scatter(entries: Entries, out: Floats) -> None:
     """Write entries into `out` and zero everywhere else."""
     features, values = entries
     out[:] = 0.0
-    if features.strides[0] == 0:  # the same features in every row
+    if len(features) and features.strides[0] == 0:  # the same features in every row
         out[:, features[0]] = values
         return
     rows, places = np.nonzero(values)
@@ -257,10 +257,6 @@ class Column:
         """Return a guess how rows spread over the places, of which at most so many are filled."""
         return evenly_filled(self.places, max(self.places - self.missing_slot, 1), most)
 
-    def level_sums(self, counts: Mapping[str, float], size: float) -> Floats:
-        """Return the sums of the places, given released counts of levels."""
-        raise NotImplementedError
-
     @property
     def states(self) -> tuple[str, ...]:
         """What may be odd about a cell, of which `noisette plan --counts` buys counts."""
@@ -302,15 +298,14 @@ class Column:
             return f"none of its {features} features has enough rows: group them"
         return f"of {features} levels about {groups} can be told apart; the rest are merged"
 
-    # --- pairs ---
+    # --- of some kinds only ---
 
-    def coarse(self, cells: int, counts: Mapping[str, float]) -> tuple[int, ...]:
-        """Return which of its features make a coarse view of it."""
-        raise NotImplementedError
-
-    def merge(self, kept: Sequence[int]) -> Floats:
-        """Return the matrix (features, cells) that makes a coarse view of its features."""
-        raise NotImplementedError
+    level_sums: ClassVar[Callable[..., Floats]]
+    """Returns the sums of the places, given released counts of levels and how many rows."""
+    coarse: ClassVar[Callable[..., tuple[int, ...]]]
+    """Returns which of its features make a coarse view of it, of so many cells, for a pair."""
+    merge: ClassVar[Callable[..., Floats]]
+    """Returns the matrix (features, cells) that makes such a view of its features."""
 
 
 def some(names: Sequence[str], most: int = 60) -> str:

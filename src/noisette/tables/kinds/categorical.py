@@ -1,9 +1,10 @@
 """Categories: an indicator for each public level, and one for "anything else"."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,7 +75,7 @@ class Categorical(Column):
     def _known(self) -> tuple[dict[str, int], int, dict[str | None, int]]:
         """The slot of every known text, that of any other, and that of every group."""
         nowhere = len(self.slots)
-        slot: dict[str | None, int] = {group: k for k, group in enumerate(self._named)}
+        slot: dict[str | None, int] = dict(zip(self._named, range(nowhere), strict=False))
         slot[self.reference] = nowhere
         unlisted = len(self._named) if self.other else nowhere
         absent = nowhere - 1 if self.missing_slot else unlisted
@@ -120,7 +121,7 @@ class Categorical(Column):
 
     def level_sums(self, counts: Mapping[str, float], size: float) -> Floats:
         """Return the sums of levels that were released, of all others and of missing cells."""
-        named = [counts.get(group, 0.0) for group in self._named]
+        named = list(map(counts.get, self._named, repeat(0.0)))
         missing = counts.get("", 0.0)
         rest = max(size - math.fsum(named) - missing, 0.0)
         return np.array([*named, *[rest] * self.other, *[missing] * self.missing_slot])
@@ -195,19 +196,23 @@ _NUMBER = (
 
 def _grouped(node: Any, what: str, hint: str = "") -> Groups:
     """Return named groups of values: of a list, each value is a group of its own."""
-    if isinstance(node, dict):
-        groups = [(name, text_list(values, f"{what}, {name!r},")) for name, values in node.items()]
-        if not groups:
-            raise InvalidParameter(f"{what} must not be empty.")
-    else:
-        groups = [(canonical(text), (text,)) for text in text_list(node, what, hint=hint)]
-    seen: set[str] = set()
-    for _, texts in groups:
-        for text in map(canonical, texts):
-            if text in seen:
-                raise InvalidParameter(f"{what} lists the value {text!r} in two groups.")
-            seen.add(text)
-    return tuple((name, tuple(map(canonical, texts))) for name, texts in groups)
+    if not isinstance(node, dict):
+        return _alone(text_list(node, what, hint=hint))
+    if not node:
+        raise InvalidParameter(f"{what} must not be empty.")
+    groups, seen = dict[str, tuple[str, ...]](), set[str]()
+    for name, values in node.items():
+        groups[name] = tuple(map(canonical, text_list(values, f"{what}, {name!r},")))
+        for text in sorted(seen.intersection(groups[name])):
+            raise InvalidParameter(f"{what} lists the value {text!r} in two groups.")
+        seen.update(groups[name])
+    return tuple(groups.items())
+
+
+def _alone(texts: Iterable[str]) -> Groups:
+    """Return levels each of which is a group of its own."""
+    levels = tuple(map(canonical, texts))
+    return tuple(zip(levels, zip(levels, strict=True), strict=True))
 
 
 def labels_of(node: Any) -> Groups:
@@ -227,7 +232,7 @@ def _levels(stated: Stated) -> tuple[Groups, tuple[tuple[str, str], ...]]:
     """Return groups of levels, and patterns of entries such as "390-459" = "circulatory"."""
     node, where = stated.facts.get("categories", stated.facts.get("groups")), stated.where
     if stated.learnt and isinstance(node, list):  # what was released may be empty, or a lone "?"
-        return tuple((text, (text,)) for text in map(canonical, node)), ()
+        return _alone(node), ()
     if not isinstance(node, dict) or not node or set(map(type, node.values())) != {str}:
         return _grouped(node, f"{where}: categories", _LEARN), ()
     levels: dict[str, list[str]] = {}

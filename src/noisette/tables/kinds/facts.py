@@ -1,7 +1,7 @@
 """The text by which cells are compared, and checks of facts that columns of all kinds share."""
 
-import math
 import re
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,7 +50,7 @@ def text_list(node: Any, what: str, *, empty: bool = False, hint: str = "") -> t
             f"{what} is still to be filled in; it is a public fact you know{hint}."
         )
     texts = tuple(str(x) if not isinstance(x, bool) else str(x).lower() for x in node)
-    if len({canonical(text) for text in texts}) != len(texts):
+    if len(set(map(canonical, texts))) != len(texts):
         raise InvalidParameter(f"{what} lists a value twice.")
     return texts
 
@@ -67,13 +67,9 @@ def number(facts: dict[str, Any], key: str, where: str) -> float | None:
         )
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidParameter(f"{where}: {key} must be a number; got {value!r}.")
-    try:
-        found = float(value)
-    except OverflowError:
-        found = math.inf
-    if not math.isfinite(found):
+    if not abs(value) <= sys.float_info.max:  # nor is NaN
         raise InvalidParameter(f"{where}: {key} must be a finite number.")
-    return found
+    return float(value)
 
 
 def flag(facts: dict[str, Any], key: str, default: bool, where: str) -> bool:

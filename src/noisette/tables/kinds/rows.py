@@ -1,6 +1,7 @@
 """All columns side by side: the rows of a matrix, dense or sparse, each of norm at most 1."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ def is_sparse(columns: Sequence[Column]) -> bool:
 
     It is a matter of the public columns alone: the same for every table.
     """
-    d = sum(len(column.features) for column in columns)
-    return d > _WIDE and sum(column.nonzeros for column in columns) * _TIMES <= d
+    d = sum(map(len, map(attrgetter("features"), columns)))
+    return bool(d > _WIDE and sum(map(attrgetter("nonzeros"), columns)) * _TIMES <= d)
 
 
 def slices(columns: Sequence[Column]) -> Iterator[tuple[Column, slice]]:
@@ -43,9 +44,9 @@ def encode_rows(
     a `row_norm` the features are returned as they are. Where `is_sparse` says so, it is CSR.
     """
     # proof: ROW-LOCAL
-    used = [column for column in columns if column.features]
+    used = list(filter(attrgetter("features"), columns))
     n = len(cells[used[0].name]) if used else len(next(iter(cells.values())))
-    width, thin = sum(len(column.features) for column in used), is_sparse(used)
+    width, thin = sum(map(len, map(attrgetter("features"), used))), is_sparse(used)
     if thin:  # no dense row ever exists
         X = matrix_of(*sparse_entries(used, cells, n), width)
     else:
@@ -62,7 +63,7 @@ def encode_rows(
 
 def sparse_entries(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Entries:
     """Return the entries of all columns side by side."""
-    width = sum(column.nonzeros for column in used)
+    width = sum(map(attrgetter("nonzeros"), used))
     features, values = np.empty((n, width), dtype=np.int32), np.empty((n, width))
     place = 0
     for column, own in slices(used):
