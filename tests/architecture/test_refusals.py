@@ -55,11 +55,9 @@ OF_THE_CALL = {
     "fitting/algorithms/public": "PublicBudget.check_count",
     "tables/pipeline/evaluation": "_as_many",
     "tables/pipeline/numbers": "check_columns",
-    "tables/pipeline/table_classifier": "_checked_labels",
-    "tables/pipeline/table_rows": "PartedFrame.beside PartedFrame.of "
-    "WholeFrame.beside _chosen_rows",
-    "tables/pipeline/shares": "LearnShares.check LearnShares.run "
-    "RowSpread.checked_sums Spread.check WalkedSpread.checked_sums",
+    "tables/pipeline/table_rows": "PartedFrame.of PartedFrame.targets "
+    "WholeFrame.targets _chosen_rows",
+    "tables/pipeline/shares": "LearnShares.run Spread.checked_sums WalkedSpread.checked_sums",
     "fitting/partitions/collections": "_as_vector _pieces beside",
     "fitting/partitions/lazily": "_scored",
     "scores/layouts": "MulticlassLayout.codes second_of",

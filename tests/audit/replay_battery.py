@@ -44,7 +44,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter, Unproven
 from noisette.tables import pipeline
 from noisette.tables.pipeline import recipe, table_estimator
-from noisette.tables.pipeline.table_training import TableSample
+from noisette.tables.pipeline.table_run import TableSample
 
 RELATIONS = tuple(map(str, Adjacency))
 UNITS = ("record", "person")

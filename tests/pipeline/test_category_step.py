@@ -107,7 +107,6 @@ def test_levels_come_by_frequency_with_noise_of_the_stated_size() -> None:
     for seed in range(300):
         first, second = run(step, sample, ADD_REMOVE, scale=3.0, seed=seed)
         assert first.levels == ("b", "a", "c")
-        assert first.reference == "b"
         assert second.levels == ("x",)
         noise += [*np.subtract(first.counts, (900, 700, 400)), second.counts[0] - 2000]
     assert stats.kstest(np.array(noise) / sigma, "norm").pvalue > 1e-6

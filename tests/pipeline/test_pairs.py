@@ -26,8 +26,8 @@ from noisette.tables.pipeline.pair_cells import (
     sure_of,
     view_of,
 )
-from noisette.tables.pipeline.recipe import recipe_for_curves, with_room_for
-from noisette.tables.pipeline.shares import LearnShares, RowSpread
+from noisette.tables.pipeline.recipe import recipe_for
+from noisette.tables.pipeline.shares import LearnShares, Spread
 
 KINDS: dict[str, Any] = {"day": "numeric", "month": "categorical", "age": "numeric"}
 PAIRS = [("day", "month")]
@@ -112,7 +112,7 @@ def test_a_pair_that_was_not_planned_is_not_counted() -> None:
     training = _training(model, model._public(Unit(N), _of("replace-one")))
     table, y = calls(2000)
     from noisette.tables.pipeline.table_rows import WholeFrame
-    from noisette.tables.pipeline.table_training import TableRun, TableSample
+    from noisette.tables.pipeline.table_run import TableRun, TableSample
 
     public = model._public(Unit(2000), _of("replace-one"))
     unpaid = replace(training, pairs=()).prepare(public)
@@ -169,8 +169,8 @@ def cells_of(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return matrix_of(*products(first, second), width).toarray()
 
 
-def spread_of(first: np.ndarray, second: np.ndarray) -> RowSpread:
-    return RowSpread(products(first, second), first.shape[1] * second.shape[1])
+def spread_of(first: np.ndarray, second: np.ndarray) -> Spread:
+    return Spread.of_rows(products(first, second), first.shape[1] * second.shape[1])
 
 
 def within(first: np.ndarray, second: np.ndarray) -> bool:
@@ -304,8 +304,8 @@ def test_few_rows_leave_pairs_out_and_say_so() -> None:
     assert np.array_equal(model.decision_function(table), plain.decision_function(table))
     assert any("left out: day × month" in note for note in model.privacy_.notes)
     public = PublicBudget(epsilon=0.5, delta=0.0, adjacency=_of("replace-one"), size=10**6)
-    recipe = recipe_for_curves(public, numeric=2, counted=3, unknown=0)
-    assert with_room_for(recipe, public, 1, numbers=False).cells == 0
+    recipe = recipe_for(public, numeric=2, counted=3, unknown=0, curves=True, pairs=1)
+    assert recipe.cells == 0
 
 
 def test_a_number_has_surfaces_in_its_own_unit_and_persons_are_fine() -> None:

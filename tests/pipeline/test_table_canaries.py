@@ -13,9 +13,9 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from noisette.audit import check_estimator
-from noisette.tables.pipeline import TableClassifier, table_training
+from noisette.tables.pipeline import TableClassifier, table_run
 from noisette.tables.pipeline.knots import LearnKnots
-from noisette.tables.pipeline.table_training import TableRun
+from noisette.tables.pipeline.table_run import TableRun
 
 
 class FromArrays(BaseEstimator):
@@ -89,7 +89,7 @@ def test_an_exact_coordinate_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def model(work: Any, passage: Any) -> Any:
         fitted = real(work, passage)
         first = work.sample.table.input.numbers(work.training.schema.columns[0].name)
-        return table_training.FittedTable(
+        return table_run.FittedTable(
             fitted.schema, fitted.coef, np.array([float(np.nansum(first))]), fitted.notes
         )
 

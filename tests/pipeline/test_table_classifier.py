@@ -149,7 +149,7 @@ def test_shares_move_by_their_bound_and_no_further(relation: Adjacency, *, pure:
             n = len(world)
             rows, features = np.repeat(np.arange(n), 3), np.tile(np.arange(3), n)
             data = [Spread((rows, features, world[:, j].ravel()), 3) for j in range(4)]
-            values.append(np.concatenate([each.sums(None) for each in data]))
+            values.append(np.concatenate([each.checked_sums(n, None) for each in data]))
             for each in data:
                 each.check(n)
         moved = values[0] - values[1]
@@ -164,9 +164,9 @@ def test_shares_move_by_their_bound_and_no_further(relation: Adjacency, *, pure:
 def test_rows_that_exceed_the_simplex_are_refused() -> None:
     wrong = Spread((np.array([0, 0]), np.array([0, 1]), np.array([0.7, 0.4])), 2)
     with pytest.raises(InvalidData, match="at most 1"):
-        wrong.check(1)
+        wrong.checked_sums(1, None)
     with pytest.raises(InvalidData, match="at least 0"):
-        Spread((np.array([0]), np.array([0]), np.array([-0.1])), 2).check(1)
+        Spread((np.array([0]), np.array([0]), np.array([-0.1])), 2).checked_sums(1, None)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from noisette.tables.pipeline import (
     recipe,
     table_estimator,
 )
-from noisette.tables.pipeline.table_training import TableSample
+from noisette.tables.pipeline.table_run import TableSample
 
 COLUMNS = {
     "age": "numeric",
@@ -107,15 +107,15 @@ def fitted(
 
     def noting(columns: Any, *given: Any) -> Any:
         counts, keys = key_counts(columns, *given)
-        texts = watched[-1]
-        watcher.keys.append([(c, texts[c][k] if c >= 0 else "") for c, k in keys])
+        data = watched[-1]
+        watcher.keys.append([(c, data[c].texts[k] if c >= 0 else "") for c, k in keys])
         return counts, keys
 
     watched: list[Any] = []
     real = categories.LearnCategories.run
 
     def run(step: Any, sample: Any, *given: Any) -> Any:
-        watched.append([column.texts for column in sample.data])
+        watched.append(sample.data)
         return real(step, sample, *given)
 
     def weighed(frame: Any, labels: Any, persons: Any) -> TableSample:

@@ -15,7 +15,7 @@ from noisette.errors import InvalidParameter
 from noisette.scores import BinaryScores, measure
 from noisette.tables.frame import Frame
 from noisette.tables.pipeline.table_rows import WholeFrame
-from noisette.tables.pipeline.table_training import TableSample
+from noisette.tables.pipeline.table_run import TableSample
 from noisette.tables.pipeline.train_and_test import divided
 from tests.pipeline.spy import Spy, budget
 

@@ -43,7 +43,7 @@ REFUSALS: dict[str, Refusal] = {
     "label set": Refusal(
         "y holds a missing label, one label alone, fractions, several types or very many labels",
         ("models/inputs:sorted_classes", "models/inputs:_part_classes",
-         "models/inputs:_all_classes", "tables/pipeline/table_classifier:_check_count",
+         "models/inputs:_all_classes", "tables/pipeline/table_classifier:TableClassifier._read",
          "nn/arrays:as_rows"),
     ),
     "target": Refusal(

@@ -298,7 +298,7 @@ def scores_of(model: Any) -> list[tuple[str, Any]]:
 
 def doubts_of(model: Any) -> tuple[list[str], list[str]]:
     """Return what the statement says of a rare label, and of targets beyond their limits."""
-    from noisette.tables.pipeline.cut_targets import LIMITS
+    from noisette.tables.pipeline.target import LIMITS
 
     notes = model.privacy_.notes
     rare = [note for note in notes if "have the rarer label" in note]

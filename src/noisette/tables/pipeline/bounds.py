@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from noisette import _validate
@@ -56,8 +55,6 @@ class LearnBounds(Step):
     def __post_init__(self) -> None:
         if not 0.0 < _validate.real("tail", self.tail) < 0.5:
             raise InvalidParameter(f"tail must be a number in (0, 0.5); got {self.tail!r}.")
-        if not self.grids:
-            raise InvalidParameter("bounds need at least one column of numbers.")
 
     @property
     def uses(self) -> int:
@@ -68,6 +65,11 @@ class LearnBounds(Step):
     def pure_cost(self) -> float:
         """The pure epsilon of the step at scale 1, for each contribution."""
         return 2.0 * math.sqrt(self.uses)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What lies beyond the bounds."""
+        return (f"About {self.tail:.2%} of the values of a column lie beyond each bound.",)
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return two choices for each column."""
@@ -106,16 +108,12 @@ class LearnBounds(Step):
                     q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
                 )
                 ends.append(passage.release(scores))
-            limits = _apart(grid, *sorted(ends))
+            low, high = sorted(ends)
+            if low == high:  # two different candidates: the neighbours of a single one
+                low, high = max(low - 1, 0), min(high + 1, len(grid.points) - 1)
+            limits = Bounds(float(grid.points[low]), float(grid.points[high]))
             found.append(_moved(limits, self.tail, grid) if self.wider else limits)
         return tuple(found)
-
-
-def _apart(grid: Grid, low: int, high: int) -> Bounds:
-    """Return two different candidates: the neighbours of a single one."""
-    if low == high:
-        low, high = max(low - 1, 0), min(high + 1, len(grid.points) - 1)
-    return Bounds(float(grid.points[low]), float(grid.points[high]))
 
 
 def _moved(found: Bounds, tail: float, grid: Grid) -> Bounds:
@@ -206,25 +204,15 @@ class PrivateBounds(NumbersTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
-        self.tail = tail
-        self.bounds = bounds
-        self.indicate_missing = indicate_missing
+        self._keep(locals())
 
     def _step(self, public: PublicBudget, features: int) -> LearnBounds:
         _validate.boolean("indicate_missing", self.indicate_missing)
         grids = grids_of(self.bounds, features)
         if self.tail != "auto":
-            return LearnBounds(grids, self.tail)  # type: ignore[arg-type]  # checked there
+            return LearnBounds(grids, self.tail)
         scale = LearnBounds(grids).prepare(public).scale  # the same for every tail
         return LearnBounds(grids, least_tail(public.size, scale, features, public.adjacency))
 
-    def _notes(self, step: Step) -> tuple[str, ...]:
-        assert isinstance(step, LearnBounds)
-        return (f"About {step.tail:.2%} of the values of a column lie beyond each bound.",)
-
-    def _encoders(self, names: NDArray[Any]) -> list[Column]:
-        return [
-            Numeric(str(name), (View(found.low, found.high),), missing_slot=self.indicate_missing)
-            for name, found in zip(names, self.released_, strict=True)
-        ]
+    def _encoder(self, name: str, found: Bounds) -> Column:
+        return Numeric(name, (View(found.low, found.high),), missing_slot=self.indicate_missing)

@@ -32,15 +32,12 @@ from noisette.tables.pipeline.step import PreparedStep, Step
 _SHARE = 0.5  # of delta, for levels that one person alone holds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Coded:
     """A column of categories: a code for each row, -1 where it is missing, and the codes' texts."""
 
     codes: NDArray[np.int64]
     texts: Sequence[str]
-
-    def __repr__(self) -> str:
-        return "<Coded>"
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Coded":
@@ -66,15 +63,6 @@ class ShownLevels:
         """The count of each level."""
         return dict(zip(self.levels, self.counts, strict=True))
 
-    @property
-    def reference(self) -> str | None:
-        """The most frequent level; None if no level was released, and all are "other"."""
-        return self.levels[0] if self.levels else None
-
-    def most(self, number: int) -> "ShownLevels":
-        """Return the `number` most frequent levels; the others become "other"."""
-        return ShownLevels(self.levels[:number], self.counts[:number])
-
 
 @dataclass(frozen=True)
 class LearnCategories(Step):
@@ -92,22 +80,27 @@ class LearnCategories(Step):
     summary: ClassVar[str] = "the levels of categorical columns that enough people share"
     proofs: ClassVar[tuple[str, ...]] = ("CATEGORY-THRESHOLD", "ROW-LOCAL")
 
-    def __post_init__(self) -> None:
-        _validate.integer("columns", self.columns)
-        _validate.integer("keys", self.keys)
-        _validate.fraction("delta_mass", self.delta_mass)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is left of a level that one person alone holds."""
+        return (
+            "A level that one person alone holds is shown with probability at most "
+            f"{self.delta_mass:g}, all columns together.",
+        )
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
-        """Return one vector of counts."""
-        return Run(self._mechanism(scale))
+        """Return one vector of counts; the mechanism checks the step's numbers."""
+        return Run(GaussianThreshold(scale, self.delta_mass, self.columns, self.keys))
 
-    def _mechanism(self, scale: float) -> GaussianThreshold:
-        return GaussianThreshold(scale, self.delta_mass, self.columns, self.keys)
+    def bar(self, prepared: PreparedStep) -> tuple[float, float]:
+        """Return the bar that noisy counts must reach, and the deviation of their noise."""
+        mechanism = GaussianThreshold(prepared.scale, self.delta_mass, self.columns, self.keys)
+        adjacency = prepared.public.adjacency
+        return mechanism.threshold(adjacency), mechanism.sigma(adjacency)
 
     def expected(self, prepared: PreparedStep) -> str:
         """Say how many people a level needs."""
-        mechanism, adjacency = self._mechanism(prepared.scale), prepared.public.adjacency
-        bar, sigma = mechanism.threshold(adjacency), mechanism.sigma(adjacency)
+        bar, sigma = self.bar(prepared)
         return (
             f"A level shows if its count plus noise of about {sigma:.3g} reaches {bar:.4g}: surely "
             f"from {math.ceil(bar + 3.0 * sigma):,} people on."
@@ -137,16 +130,16 @@ class LearnCategories(Step):
             column, code = keys[place]
             if column >= 0:
                 shown[column][code] = float(noisy[place])
-        return tuple(
-            _in_order(counts, column.at(list(counts)))
-            for counts, column in zip(shown, sample.data, strict=True)
-        )
-
-
-def _in_order(counts: dict[int, float], texts: dict[int, str]) -> ShownLevels:
-    """Return levels of which codes have these noisy counts and texts."""
-    pairs = sorted((-count, texts[code]) for code, count in counts.items())
-    return ShownLevels(tuple(text for _, text in pairs), tuple(-count for count, _ in pairs))
+        found = []
+        for own, coded in zip(shown, sample.data, strict=True):
+            texts = coded.at(list(own))
+            order = sorted(own, key=lambda code: (-own[code], texts[code]))
+            found.append(
+                ShownLevels(
+                    tuple(map(texts.__getitem__, order)), tuple(map(own.__getitem__, order))
+                )
+            )
+        return tuple(found)
 
 
 def keys_of(public: PublicBudget) -> int:
@@ -221,11 +214,7 @@ class PrivateCategories(EncodingTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
-        self.most = most
-        self.drop_reference = drop_reference
-        self.indicate_missing = indicate_missing
-        self.sparse_output = sparse_output
+        self._keep(locals())
 
     def _step(self, public: PublicBudget, features: int) -> LearnCategories:
         if public.delta == 0.0:
@@ -256,28 +245,13 @@ class PrivateCategories(EncodingTransformer):
     @property
     def categories_(self) -> list[list[str]]:
         """The levels of every column."""
-        return [list(found.levels) for found in self._kept()]
+        return [list(found.levels[: self.most]) for found in self.released_]
 
-    def _kept(self) -> list[ShownLevels]:
-        return [each if self.most is None else each.most(self.most) for each in self.released_]
-
-    def _encoders(self, names: NDArray[Any]) -> list[Column]:
-        return [
-            Categorical(
-                str(name),
-                tuple((level, (level,)) for level in found.levels),
-                found.reference if self.drop_reference else None,
-                missing_slot=self.indicate_missing,
-            )
-            for name, found in zip(names, self._kept(), strict=True)
-        ]
-
-    def _notes(self, step: Step) -> tuple[str, ...]:
-        assert isinstance(step, LearnCategories)
-        return (
-            "A level that one person alone holds is shown with probability at most "
-            f"{step.delta_mass:g}, all columns together.",
-        )
+    def _encoder(self, name: str, found: ShownLevels) -> Column:
+        levels = found.levels[: self.most]
+        reference = levels[0] if levels and self.drop_reference else None  # else all are "other"
+        texts = tuple((level, (level,)) for level in levels)
+        return Categorical(name, texts, reference, missing_slot=self.indicate_missing)
 
     def __sklearn_tags__(self) -> Any:
         """Declare that texts and missing values are welcome."""

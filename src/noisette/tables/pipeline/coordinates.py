@@ -111,8 +111,8 @@ class Coordinates:
     bound: float
     bias: float
     spectrum: Floats
-    sizes: tuple[int, ...] = ()
-    held: Floats | None = None
+    sizes: tuple[int, ...]
+    held: Floats
     doubt: Floats | float = 0.0
     sparse: bool = False
 
@@ -267,7 +267,7 @@ def _sparsely(
     return Coordinates(
         sparse.csr_matrix(sparse.block_diag(maps)), np.zeros(len(spectrum)),
         _bound(slack, spectrum), float(np.float32(intercept)), spectrum,
-        tuple(each.shape[1] for each in maps), sparse=True,
+        tuple(each.shape[1] for each in maps), spectrum, sparse=True,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import Exponential
 from noisette.core.plans import Plan, Repeat, Run, Together
 from noisette.core.randomness import Randomness
-from noisette.core.summaries import median_move
+from noisette.core.summaries import Ranks, median_move
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
@@ -69,32 +69,29 @@ class LearnKnots(Step):
     pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("QUANTILE-TREE", "ROW-LOCAL")
 
-    def __post_init__(self) -> None:
-        _validate.integer("levels", self.levels)
-        _validate.integer("tails", self.tails, least=0)
-        if not self.grids:
-            raise InvalidParameter("knots need at least one column of numbers.")
-
     @property
     def uses(self) -> int:
         """How many choices are made: one for each column and level."""
         return len(self.grids) * (self.levels + self.tails)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many knots there may be."""
+        return (f"Every column has up to {2**self.levels - 1} knots.",)
+
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return one choice for each column and level; deeper ones, of fewer rows, are sharper."""
-        whole = exponential_epsilon(scale, len(self.grids), adjacency)
-        return Together(
-            *(
-                Repeat(Run(Exponential(whole * math.sqrt(part))), len(self.grids))
-                for part in self._parts
-            )
-        )
+        whole, leaves = exponential_epsilon(scale, len(self.grids), adjacency), []
+        for part in self._parts:
+            leaves.append(Repeat(Run(Exponential(whole * math.sqrt(part))), len(self.grids)))
+        return Together(*leaves)
 
     @property
     def _parts(self) -> list[float]:
         """The part of every level in the step's cost: doubled as long as all parts are halved."""
-        each = [2.0 ** min(k, self.levels - 1) for k in range(self.levels + self.tails)]
-        return [part / sum(each) for part in each]
+        each = np.ldexp(1.0, np.minimum(np.arange(self.levels + self.tails), self.levels - 1))
+        parts: list[float] = (each / each.sum()).tolist()
+        return parts
 
     @property
     def pure_cost(self) -> float:
@@ -130,16 +127,13 @@ class LearnKnots(Step):
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Knots, ...]:
         """Return the knots of every column."""
-        return tuple(
-            self._column(column, sample.weights, grid, prepared, passage)
-            for column, grid in zip(sample.data, self.grids, strict=True)
-        )
+        adjacency, found = prepared.public.adjacency, []
+        for column, grid in zip(sample.data, self.grids, strict=True):
+            ranks = ranks_at(column, grid, sample.weights)
+            found.append(self._column(ranks, grid, adjacency, passage))
+        return tuple(found)
 
-    def _column(
-        self, column: Any, weights: Any, grid: Grid, prepared: PreparedStep, passage: Passage
-    ) -> Knots:
-        adjacency = prepared.public.adjacency
-        ranks = ranks_at(column, grid, weights)
+    def _column(self, ranks: Ranks, grid: Grid, adjacency: Adjacency, passage: Passage) -> Knots:
         chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         closed: set[int] = set()  # the left ends of parts in which no knot was chosen
         median = None
@@ -167,16 +161,10 @@ class LearnKnots(Step):
         if median is None:
             median = int(np.searchsorted(grid.points, grid.middle))
             chosen = np.array([median])
-        knots = grid.points[_bent(chosen, len(grid.points))]
-        return Knots(tuple(knots.tolist()), float(grid.points[median]))
-
-
-def _bent(chosen: NDArray[np.int64], points: int) -> NDArray[np.int64]:
-    """Return the knots, a single one with its neighbours: hats then say below, at or above it."""
-    if len(chosen) != 1:
-        return chosen
-    around = chosen[0] + np.arange(-1, 2)
-    return np.asarray(around[(around >= 0) & (around < points)])
+        if len(chosen) == 1:  # with its neighbours, hats say below, at or above it
+            around = chosen[0] + np.arange(-1, 2)
+            chosen = around[(around >= 0) & (around < len(grid.points))]
+        return Knots(tuple(grid.points[chosen].tolist()), float(grid.points[median]))
 
 
 def rank_error(scale: float, uses: int, adjacency: Adjacency) -> float:
@@ -196,14 +184,6 @@ def most_levels(size: int | None, scale: float, columns: int, adjacency: Adjacen
         if size / 2 ** (levels - 1) >= _ROOM * error:
             return levels
     return 1
-
-
-def _levels_of(knots: Any) -> int:
-    """Return how many levels make so many knots."""
-    for levels in range(1, _DEEPEST + 1):
-        if not isinstance(knots, bool) and knots == 2**levels - 1:
-            return levels
-    raise InvalidParameter(f"knots must be 'auto', 1, 3, 7, 15 or 31; got {knots!r}.")
 
 
 class PrivateKnots(NumbersTransformer):
@@ -263,18 +243,19 @@ class PrivateKnots(NumbersTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
-        self.knots = knots
-        self.bounds = bounds
-        self.indicate_missing = indicate_missing
-        self.sparse_output = sparse_output
+        self._keep(locals())
 
     def _step(self, public: PublicBudget, features: int) -> LearnKnots:
         for name in ("indicate_missing", "sparse_output"):
             _validate.boolean(name, getattr(self, name))
         grids = grids_of(self.bounds, features)
+        by_number = {2**levels - 1: levels for levels in range(1, _DEEPEST + 1)}
         if self.knots != "auto":
-            return LearnKnots(grids, _levels_of(self.knots))
+            if isinstance(self.knots, bool) or self.knots not in by_number:
+                raise InvalidParameter(
+                    f"knots must be 'auto', 1, 3, 7, 15 or 31; got {self.knots!r}."
+                )
+            return LearnKnots(grids, by_number[self.knots])
         for levels in range(_DEEPEST, 1, -1):
             step = LearnKnots(grids, levels)
             scale = step.prepare(public).scale
@@ -282,12 +263,5 @@ class PrivateKnots(NumbersTransformer):
                 return step
         return LearnKnots(grids, 1)
 
-    def _notes(self, step: Step) -> tuple[str, ...]:
-        assert isinstance(step, LearnKnots)
-        return (f"Every column has up to {2**step.levels - 1} knots.",)
-
-    def _encoders(self, names: NDArray[Any]) -> list[Column]:
-        return [
-            Hats(str(name), found.knots, center=found.median, missing_slot=self.indicate_missing)
-            for name, found in zip(names, self.released_, strict=True)
-        ]
+    def _encoder(self, name: str, found: Knots) -> Column:
+        return Hats(name, found.knots, center=found.median, missing_slot=self.indicate_missing)

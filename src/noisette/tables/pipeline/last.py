@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from noisette._typing import Floats
 from noisette.fitting.algorithms.public import Public, PublicBudget
 from noisette.fitting.algorithms.recommend import (
     GIVE_TABLE,
@@ -23,6 +24,7 @@ from noisette.fitting.algorithms.recommend import (
 )
 from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
 from noisette.fitting.clipping import clip_rows
+from noisette.fitting.losses import Loss
 from noisette.tables.stored_rows import StoredRows
 
 if TYPE_CHECKING:
@@ -46,37 +48,33 @@ def chosen_last(
         if mechanism == "objective":
             return None
     # proof: TABLE-LAST
-    facts = Public(
-        epsilon=part * public.epsilon, delta=part * public.delta, adjacency=public.adjacency,
-        size=public.size, most=public.most, unit=public.unit, max_rows=public.max_rows,
-        loss=loss, features=most_features(training) + 1, norm_bound=1.0,
-    )  # fmt: skip
-    if not steps:
+    # a public cap on the features of a table, what it is to learn included
+    knots = max(training.target.typical_knots(training.recipe), training.recipe.public_knots) + 2
+    bought = dict.fromkeys(training.plain, knots) | dict.fromkeys(training.unknown, _LEVELS)
+    width = sum(bought.values())
+    width += sum(len(c.features) for c in training.schema.columns if c.name not in bought)
+    budget = replace(public, epsilon=part * public.epsilon, delta=part * public.delta)
+    facts = Public(**vars(budget), loss=loss, features=width + 1, norm_bound=1.0)
+    if steps:
+        from noisette.models import SGDClassifier  # whose wishes they are
+
+        wishes = SGDClassifier(
+            facts.epsilon, facts.delta, norm_bound=1.0, fit_intercept=False,
+            sampling=sampling or "auto",
+        )  # fmt: skip
+        found = recommend_sgd(wishes, facts)
+    else:
         found = recommend(
             facts, mechanism=mechanism, regularization="auto", whiten=False, levels=False
         )
-        return _of_a_table(found)
-    from noisette.models import SGDClassifier  # whose wishes they are
-
-    wishes = SGDClassifier(
-        facts.epsilon, facts.delta, norm_bound=1.0, fit_intercept=False, sampling=sampling or "auto"
-    )
-    return _of_a_table(recommend_sgd(wishes, facts))
-
-
-def _of_a_table(found: Recommendation) -> Recommendation:
-    """Return it without the advice to give the table to a model that takes tables."""
-    advice = GIVE_TABLE.format("TableClassifier")
+    advice = GIVE_TABLE.format("TableClassifier")  # which takes tables already
     notes = tuple(note.replace(advice, "") for note in found.notes)
     return replace(found, warning=found.warning.replace(advice, ""), notes=notes)
 
 
-def most_features(training: "TableTraining") -> int:
-    """Return a public cap on the features of a table, what it is to learn included."""
-    knots = max(training.target.typical_knots(training.recipe), training.recipe.public_knots) + 2
-    bought = dict.fromkeys(training.plain, knots) | dict.fromkeys(training.unknown, _LEVELS)
-    stated = (c for c in training.schema.columns if c.name not in bought)
-    return sum(bought.values()) + sum(len(column.features) for column in stated)
+def expanded(loss: Loss, theta: Any) -> Floats:
+    """Return released weights, a row for each score."""
+    return np.asarray(getattr(loss, "expand", np.atleast_2d)(theta))
 
 
 def within(scale: float, width: int, rows: Any) -> Any:
@@ -103,7 +101,7 @@ def run_last(work: Any, coords: Any, passage: Any) -> Any:
     # who is in which batch must not depend on rows of weight 0 (PARALLEL)
     (theta,) = algorithm.run(work.records(rows, every=not algorithm.one_shot), inner, passage)
     own = coords.map.shape[1] + 1
-    theta = np.atleast_2d(training.target.expanded(np.asarray(theta))) / coords.norm
+    theta = expanded(training.target.loss, theta) / coords.norm
     found = np.zeros((theta.shape[0], own))
     kept = min(own, public.features)
     found[:, own - kept :] = theta[:, public.features - kept :]

@@ -1,7 +1,6 @@
 """What the transformers of numeric columns share: cells, public bounds, encoders of columns."""
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +31,9 @@ class ColumnCells:
         """Return numbers, in an array of its own; NaN where the cell is missing."""
         return np.array(self.cells, dtype=np.float64)
 
-    def texts(self) -> Sequence[str]:
+    def texts(self) -> Any:
         """Return the cells, which are texts."""
-        texts: list[str] = self.cells.tolist()
-        return texts
+        return self.cells.tolist()
 
 
 class EncodingTransformer(PrivateTransformer):
@@ -43,13 +41,19 @@ class EncodingTransformer(PrivateTransformer):
 
     sparse_output: bool = False
 
-    @abstractmethod
-    def _encoders(self, names: NDArray[Any]) -> list[Column]:
-        """Return one encoder for each column, from the released facts."""
+    def _encoder(self, name: str, found: Any) -> Column:
+        """Return the encoder of one column, from what was released of it."""
+        raise NotImplementedError
+
+    def _encoders(self, names: Iterable[Any]) -> list[Column]:
+        return [
+            self._encoder(str(name), found)
+            for name, found in zip(names, self.released_, strict=True)
+        ]
 
     def _map(self, X: Any) -> Any:
         names = [str(i) for i in range(X.shape[1])]  # their own may occur twice
-        encoders = self._encoders(np.array(names, dtype=object))
+        encoders = self._encoders(names)
         if not any(encoder.features for encoder in encoders):
             return np.zeros((len(X), 0))
         cells = {name: ColumnCells(X[:, j]) for j, name in enumerate(names)}

@@ -54,7 +54,6 @@ class LearnSecondMoment(Step):
     proofs: ClassVar[tuple[str, ...]] = ("SECOND-MOMENT", "WHITENING", "ROW-LOCAL")
 
     def __post_init__(self) -> None:
-        _validate.integer("features", self.features)
         checked_bound("bound", self.bound)
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
@@ -153,11 +152,7 @@ class PrivateProjection(RowsTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.components = components
-        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
-        self.method = method
-        self.norm_bound = norm_bound
-        self.missing = missing
+        self._keep(locals())
 
     def _step(self, public: PublicBudget, features: int) -> LearnSecondMoment:
         _validate.choice("method", self.method, ("pca", "random"))
@@ -172,22 +167,19 @@ class PrivateProjection(RowsTransformer):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, persons: Any) -> None:
         if self.method == "random":
-            self._draw(X, sample_weight)
+            # proof: ROW-LOCAL
+            # signs do not depend on the rows, so that mapping these is free
+            _, randomness = self._check_public()
+            count = _validate.integer("components", self.components)
+            self._bound()
+            self._sample(X, None, sample_weight)
+            signs = randomness.generator.integers(0, 2, size=(count, self.n_features_in_))
+            self.components_ = (2.0 * signs - 1.0) / np.sqrt(count)
+            self.released_, self.privacy_ = None, None
             return
         super()._fit(X, y, sample_weight, persons)
         _, vectors = np.linalg.eigh(self.released_.mean)  # increasing
         self.components_ = vectors[:, ::-1][:, : self.components].T.copy()
-
-    def _draw(self, X: Any, sample_weight: Any) -> None:
-        """Draw signs: a matrix that does not depend on the rows, so that mapping them is free."""
-        # proof: ROW-LOCAL
-        _, randomness = self._check_public()
-        count = _validate.integer("components", self.components)
-        self._bound()
-        self._sample(X, None, sample_weight)
-        signs = randomness.generator.integers(0, 2, size=(count, self.n_features_in_))
-        self.components_ = (2.0 * signs - 1.0) / np.sqrt(count)
-        self.released_, self.privacy_ = None, None
 
     def _map(self, X: Any) -> Any:
         moved = bounded_rows(X, self._bound()) @ self.components_.T

@@ -6,8 +6,8 @@ visits of `datasets.visits`. docs/tables.md says which tables had no part in it,
 docs/benchmarks.md has their figures.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
-from typing import Any
 
 from noisette.core.mechanisms import Gaussian
 from noisette.fitting.algorithms.public import PublicBudget
@@ -109,108 +109,72 @@ class TableRecipe:
 
 
 def recipe_for(
-    public: PublicBudget, *, numeric: int, counted: int, unknown: int, share: float | None = None
-) -> TableRecipe:
+    public: PublicBudget, *, numeric: int, counted: int, unknown: int, share: float | None = None,
+    numbers: bool = False, curves: bool = False, pairs: int = 0,
+) -> TableRecipe:  # fmt: skip
     """Return the recipe for so many columns with knots, with shares, and with unknown levels.
 
     `share` is the part of the budget for everything but the model, where the user states it.
     Shares of hats and labels take twice the noise of unknown levels: they are sums over many rows.
+
+    `numbers`: for a number to predict, limits are bought in place of knots. Knots lie evenly
+    between the limits: medians of ever smaller parts leave out the ends of a column, where a line
+    still rises. Chosen on California housing.
+
+    `curves`: additive models may jump at numbers that many people share, or have more knots. Rare
+    features are scaled up further, so that few people who differ much from all others are heard.
+    With fewer rows or less epsilon than that takes, the recipe is the plain one. Chosen on the
+    splits 100 to 107 of Adult and Bank.
+
+    `pairs`: so many get cells, none where these would drown. Cells that few rows fill are taken
+    together later, so a grid is fine only where people are. Half of what single numbers get is left
+    to the weights, of which there are more now. Chosen on the splits 100 to 103 of Bank and 0 to 3
+    of California.
     """
-    pure = public.delta == 0.0
+    pure, size = public.delta == 0.0, public.size
+    rows = (size or 0) / public.adjacency.contributions
+    strength = 0.0  # rows times mu; a size that nobody knows has no strength
+    if rows and not pure:
+        noise = Gaussian.calibrated(public.epsilon, public.delta, public.adjacency)
+        strength = rows * public.adjacency.contributions / noise.noise_multiplier
+    each = strength / max(numeric, _FEW)
     counts = _PURE_COUNTS if pure else _COUNTS
     knots = _KNOTS if numeric else 0.0
     weight = unknown + counted / 4.0
     levels, shares = counts * unknown / weight, counts * counted / 4.0 / weight
     if share is not None:
         total = knots + levels + shares
-        knots, levels, shares = (part * share / total for part in (knots, levels, shares))
-    depth, tails = _depth(public, numeric)
-    if not pure:
-        return TableRecipe(depth, knots, levels, shares, tails)
-    return TableRecipe(
-        depth, knots, levels, shares, floor=0.3, room=1.0, signal=1.0, slack=1.0, rare=0.01,
-        public_knots=_PUBLIC_KNOTS, truncated=True,
-    )  # fmt: skip
-
-
-def recipe_for_numbers(public: PublicBudget, **columns: Any) -> TableRecipe:
-    """Return the recipe for a number to predict; limits are bought in place of knots.
-
-    Knots lie evenly between the limits: medians of ever smaller parts leave out the ends of a
-    column, where a line still rises. Chosen on California housing.
-    """
-    plain = recipe_for(public, **columns)
-    many = public.delta > 0.0 and _strength(public) >= _ENOUGH
-    return replace(plain, public_knots=_MANY if many else _PUBLIC_KNOTS, signal=0.3, bent=0.2)
-
-
-def recipe_for_curves(
-    public: PublicBudget, *, numeric: int, counted: int, unknown: int, share: float | None = None
-) -> TableRecipe:
-    """Return the recipe of additive models: curves that may jump at numbers many people share.
-
-    Rare features are scaled up further, so that few people who differ much from all others are
-    heard. With fewer rows or less epsilon than that takes, the recipe is that of `TableClassifier`.
-    Chosen on the splits 100 to 107 of Adult and Bank.
-    """
-    plain = recipe_for(public, numeric=numeric, counted=counted, unknown=unknown, share=share)
-    if public.delta == 0.0 or not numeric:
-        return plain
-    if _strength(public) / max(numeric, _FEW) < _FINE_FROM:
-        return plain
-    knots = _FEWER * plain.knots
-    curves = replace(plain, depth=3, knots=knots, floor=0.03, slack=1.3, sure=0.5)
-    if share is None:
-        return replace(curves, spikes=_SPIKES)
-    part = share / (_SPIKES + 1.0 - curves.model)  # the user's share is for all but the model
-    return replace(
-        curves, knots=part * curves.knots, levels=part * curves.levels,
-        shares=part * curves.shares, spikes=part * _SPIKES,
-    )  # fmt: skip
-
-
-def recipe_for_number_curves(public: PublicBudget, **columns: Any) -> TableRecipe:
-    """Return the recipe of additive models of a number: more knots where there are rows enough."""
-    plain = recipe_for_numbers(public, **columns)
-    return replace(plain, public_knots=_FINE_KNOTS) if plain.public_knots == _MANY else plain
-
-
-def with_room_for(
-    recipe: TableRecipe, public: PublicBudget, pairs: int, numbers: bool
-) -> TableRecipe:
-    """Return the recipe with the cells that so many pairs get, none where they would drown.
-
-    Cells that few rows fill are taken together later, so a grid is fine only where people are.
-    Half of what single numbers get is left to the weights, of which there are more now. Chosen on
-    the splits 100 to 103 of Bank and 0 to 3 of California.
-    """
-    if not pairs or public.delta == 0.0:
-        return recipe
-    if _strength(public) < max(_PAIRS_FROM, _EACH_PAIR * pairs):
-        return recipe
-    if not numbers:
-        return replace(recipe, cells=_BOUGHT_CELLS, spikes=recipe.spikes / 2.0)
-    return replace(recipe, cells=max(int(_FREE_CELLS / pairs**0.5), 4), together=3.0)
-
-
-def _depth(public: PublicBudget, numeric: int) -> tuple[int, int]:
-    """Return fewer knots, and none in the tails, where few rows or little epsilon leave no room."""
-    if public.size is None:
-        return _WITHOUT_SIZE, 0
-    rows = public.size / public.adjacency.contributions
-    if public.delta == 0.0:
-        return 2 + (rows * public.epsilon > _PURE_ROWS), 0
-    each = _strength(public) / max(numeric, _FEW)
-    depth = 2 + sum(each >= least for least in _ROWS)
-    if public.grouped:
+        knots, levels, shares = (
+            knots * share / total, levels * share / total, shares * share / total
+        )  # fmt: skip
+    # fewer knots, and none in the tails, where few rows or little epsilon leave no room
+    depth, tails = 2 + bisect_right(_ROWS, each), _TAILS * (each >= _TAIL_ROWS)
+    if size is None:
+        depth = _WITHOUT_SIZE
+    elif pure:
+        depth = 2 + (rows * public.epsilon > _PURE_ROWS)
+    elif public.grouped:
         depth = max(depth, _PERSONS)
-    return depth, _TAILS * (each >= _TAIL_ROWS)
-
-
-def _strength(public: PublicBudget) -> float:
-    """Return rows times mu, for delta > 0; a size that nobody knows has no strength."""
-    if not public.size:
-        return 0.0
-    rows = public.size / public.adjacency.contributions
-    noise = Gaussian.calibrated(public.epsilon, public.delta, public.adjacency)
-    return rows * public.adjacency.contributions / noise.noise_multiplier
+    recipe = TableRecipe(depth, knots, levels, shares, tails)
+    if pure:
+        recipe = replace(
+            recipe, floor=0.3, room=1.0, signal=1.0, slack=1.0, rare=0.01,
+            public_knots=_PUBLIC_KNOTS, truncated=True,
+        )  # fmt: skip
+    if numbers:
+        many = _FINE_KNOTS if curves else _MANY
+        free = many if strength >= _ENOUGH else _PUBLIC_KNOTS
+        recipe = replace(recipe, public_knots=free, signal=0.3, bent=0.2)
+    elif curves and numeric and each >= _FINE_FROM:
+        recipe = replace(recipe, depth=3, knots=_FEWER * knots, floor=0.03, slack=1.3, sure=0.5)
+        # what the user states is for all but the model
+        part = 1.0 if share is None else share / (_SPIKES + 1.0 - recipe.model)
+        recipe = replace(
+            recipe, knots=part * recipe.knots, levels=part * levels, shares=part * shares,
+            spikes=part * _SPIKES,
+        )  # fmt: skip
+    if not pairs or strength < max(_PAIRS_FROM, _EACH_PAIR * pairs):
+        return recipe
+    if numbers:
+        return replace(recipe, cells=max(int(_FREE_CELLS / pairs**0.5), 4), together=3.0)
+    return replace(recipe, cells=_BOUGHT_CELLS, spikes=recipe.spikes / 2.0)

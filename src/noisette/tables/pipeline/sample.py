@@ -44,9 +44,6 @@ class Sample:
         self.weights, self.unit = unit.share(self.weights), unit
         return self
 
-    def __repr__(self) -> str:
-        return "<Sample>"
-
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
         most = _MOST

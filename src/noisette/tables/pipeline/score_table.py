@@ -46,11 +46,8 @@ def table_for(
     usually the smaller one; `pure` says whether it may be used where a delta allows the other.
     """
     columns, found = len(layout.sizes), []
-    for exact in (True, False):
-        if public.delta == 0.0 and not exact:
-            continue
-        if public.delta > 0.0 and exact and not pure:
-            continue
+    laws = [True] if pure or public.delta == 0.0 else []
+    for exact in laws if public.delta == 0.0 else [*laws, False]:
         step = ScoreTable(columns, exact_pure=exact)
         prepared = step.prepare(replace(public, delta=0.0) if exact else public)
         found.append((step.deviation(prepared.scale, public.adjacency), step, prepared))
@@ -58,29 +55,21 @@ def table_for(
     return step, prepared
 
 
-def spread_of_codes(codes: NDArray[Any], size: int) -> Spread:
-    """Return the cell of every row, or its shares in two of them."""
-    return Spread(places_of(codes), size)
-
-
 class CodeSpread:
     """The cells of rows in partitions, counted where they lie."""
 
     def __init__(self, codes: Any, features: int) -> None:
-        self._codes, self.features = codes, features
-
-    def __repr__(self) -> str:
-        return "<CodeSpread>"
+        self._codes, self._features = codes, features
 
     def checked_sums(self, count: int, weights: Any) -> Floats:
         """Return the exact sum of every cell, after a check in every part."""
         # proof: EXACT-SUM
-        found: Floats = summed(partial(_part_sums, self.features), self._codes, weights)
+        found: Floats = summed(partial(_part_sums, self._features), self._codes, weights)
         return found
 
 
 def _part_sums(size: int, codes: Any, weights: Any) -> Floats:
-    return spread_of_codes(codes, size).checked_sums(len(codes), weights)
+    return Spread(places_of(codes), size).checked_sums(len(codes), weights)
 
 
 def codes_of(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
@@ -99,7 +88,9 @@ def _part_codes(layout: Layout, model: Any, X: Any, y: Any) -> Any:
 
 
 def counted(layout: Layout, codes: Sequence[NDArray[Any]], weights: Any) -> Sample:
-    """Return what the step looks at: the cells of every row, none for the code -1."""
-    kind: Any = CodeSpread if is_parted(codes[0]) else spread_of_codes
-    spreads = [kind(column, size) for column, size in zip(codes, layout.sizes, strict=True)]
+    """Return what the step looks at: the cell of every row, or its shares in two; -1 has none."""
+    spreads = [
+        CodeSpread(column, size) if is_parted(column) else Spread(places_of(column), size)
+        for column, size in zip(codes, layout.sizes, strict=True)
+    ]
     return Sample(spreads, weights, count=len(codes[0]))

@@ -62,8 +62,6 @@ class LearnScores(Step):
     proofs: ClassVar[tuple[str, ...]] = ("CLASS-SUMS", "ROW-LOCAL")
 
     def __post_init__(self) -> None:
-        _validate.integer("features", self.features)
-        _validate.integer("classes", self.classes, 2)
         checked_bound("bound", self.bound)
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
@@ -157,11 +155,7 @@ class PrivateSelector(RowsTransformer):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.k = k
-        super().__init__(epsilon, delta, adjacency, population, random_state, ledger)
-        self.norm_bound = norm_bound
-        self.classes = classes
-        self.missing = missing
+        self._keep(locals())
 
     def _step(self, public: PublicBudget, features: int) -> LearnScores:
         _validate.integer("k", self.k)

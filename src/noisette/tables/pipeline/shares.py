@@ -6,13 +6,12 @@ means, and with them the second moment inside of each column, for the price of c
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from noisette import _validate
 from noisette._typing import Floats, Indices
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
@@ -23,85 +22,65 @@ from noisette.core.summaries import count_move
 from noisette.errors import InvalidData
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.second_moment import on_public_grid
+from noisette.tables.frame import Frame
 from noisette.tables.kinds.base import Entries
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
 
 _BITS = 22  # sums of 2^30 rows are exact
+_BLOCK = 1 << 16
 
 Places = tuple[Indices, Indices, Floats]
 """Row, feature and value of every entry that may differ from zero; no place occurs twice."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spread:
     """The entries of one column that may differ from zero: row, feature, value; and its width."""
 
     places: Places
     features: int
 
-    def __repr__(self) -> str:
-        return "<Spread>"
+    @classmethod
+    def of_rows(cls, entries: Entries, features: int) -> "Spread":
+        """Return the entries of a column that has so many of every row."""
+        which, values = entries
+        rows = np.repeat(np.arange(len(values)), values.shape[1])
+        return cls((rows, which.ravel().astype(np.intp), values.ravel()), features)
 
-    def sums(self, weights: Floats | None) -> Floats:
-        """Return the exact sum of every feature, entries rounded down to a public grid."""
+    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
+        """Return the exact sum of every feature, entries rounded down to a public grid.
+
+        Entries below 0, and rows that add up to more than 1, are refused.
+        """
         rows, features, values = self.places
+        total = np.bincount(rows, weights=values, minlength=count)
+        if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
+            raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
         shared = values if weights is None else values * weights[rows]
         rounded = on_public_grid(shared, 1.0, _BITS)  # proof: EXACT-SUM
         sums = np.bincount(features, weights=rounded, minlength=self.features)
         return np.asarray(sums, dtype=np.float64)
 
-    def check(self, count: int) -> None:
-        """Refuse entries below 0, and rows that add up to more than 1."""
-        rows, _, values = self.places
-        total = np.bincount(rows, weights=values, minlength=count)
-        if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
-            raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
 
-    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
-        """Return the sums after a check of all rows."""
-        self.check(count)
-        return self.sums(weights)
-
-
-@dataclass(frozen=True)
-class RowSpread:
-    """The entries of one column, so many of every row (`columns.base.Entries`); and its width."""
-
-    entries: Entries
-    features: int
-
-    def __repr__(self) -> str:
-        return "<RowSpread>"
-
-    def checked_sums(self, count: int, weights: Floats | None) -> Floats:
-        """Return the exact sum of every feature, after a check as that of `Spread`."""
-        features, values = self.entries
-        total = values.sum(axis=1)
-        if (values < 0.0).any() or (total > 1.0 + 1e-12).any() or len(total) != count:
-            raise InvalidData("a row must add entries of at least 0 that add up to at most 1.")
-        shared = values if weights is None else values * weights[:, None]
-        rounded = on_public_grid(shared, 1.0, _BITS)  # proof: EXACT-SUM
-        sums = np.bincount(features.ravel(), weights=rounded.ravel(), minlength=self.features)
-        return np.asarray(sums, dtype=np.float64)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WalkedSpread:
-    """The entries of one column, formed for a block of rows at a time whenever they are wanted."""
+    """The entries of one column, formed for a block of rows at a time whenever they are wanted.
 
-    blocks: Callable[[], Iterator[tuple[slice, Spread | RowSpread]]]
+    Counts are exact in every order (EXACT-SUM), so it does not matter to any released number how
+    the rows are cut.
+    """
+
+    frame: Frame
     features: int
-
-    def __repr__(self) -> str:
-        return "<WalkedSpread>"
+    spread: Callable[[Frame, slice], Spread]
 
     def checked_sums(self, count: int, weights: Floats | None) -> Floats:
         """Return the sums after a check of all rows; partial sums are exact too."""
         total, seen = np.zeros(self.features), 0
-        for part, block in self.blocks():
-            own = None if weights is None else weights[part]
-            total += block.checked_sums(part.stop - part.start, own)  # proof: EXACT-SUM
+        for part, block in self.frame.blocks(_BLOCK):
+            own, spread = None if weights is None else weights[part], self.spread(block, part)
+            total += spread.checked_sums(part.stop - part.start, own)  # proof: EXACT-SUM
             seen = part.stop
         if seen != count:
             raise InvalidData("every row must be in one block.")
@@ -124,10 +103,6 @@ class LearnShares(Step):
     pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("HISTOGRAM", "EXACT-SUM", "ROW-LOCAL")
 
-    def __post_init__(self) -> None:
-        _validate.integer("columns", self.columns)
-        _validate.boolean("exact_pure", self.exact_pure)
-
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return one noisy vector."""
         return Run(LaplaceVector(scale) if self.exact_pure else Gaussian(scale))
@@ -143,19 +118,15 @@ class LearnShares(Step):
         sigma = self.deviation(prepared.scale, prepared.public.adjacency)
         return f"Each share gets noise of about {sigma:.3g} rows."
 
-    def check(self, records: Sample, prepared: PreparedStep) -> None:
-        """Refuse another number of columns than was planned, and entries of another form."""
-        super().check(records, prepared)
-        if len(records.data) != self.columns:
-            raise InvalidData("there must be one column for each that was planned.")
-
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
         adjacency = prepared.public.adjacency
         if len(sample.data) != self.columns:
             # proof: PLAN-BEFORE-LOOK
             raise InvalidData("there must be one column for each that was planned.")
-        sums = [column.checked_sums(sample.count, sample.weights) for column in sample.data]
+        sums: list[Floats] = []
+        for column in sample.data:
+            sums.append(column.checked_sums(sample.count, sample.weights))
         value = np.concatenate(sums)
         # proof: HISTOGRAM
         if self.exact_pure:
@@ -164,9 +135,7 @@ class LearnShares(Step):
             )
         else:
             bounded = Bounded(value, adjacency, "HISTOGRAM", l2=count_move(self.columns, adjacency))
-        noisy = passage.release(bounded)
-        ends = np.cumsum([column.features for column in sample.data])[:-1]
-        return tuple(np.split(noisy, ends))
+        return tuple(np.split(passage.release(bounded), np.cumsum(list(map(len, sums)))[:-1]))
 
 
 # --- single numbers that many people share ------------------------------------------------------

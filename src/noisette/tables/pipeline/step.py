@@ -18,7 +18,6 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.plans import Plan
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import Algorithm, Prepared
-from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 
 
@@ -32,26 +31,21 @@ class PreparedStep(Prepared):
 class Step(Algorithm[PreparedStep]):
     """One theorem, one file. Subclasses are frozen dataclasses of public facts.
 
-    ``run`` returns the released facts as a frozen dataclass of plain numbers and texts.
+    ``run`` takes a `Sample` and returns the released facts as plain numbers and texts.
     """
 
     pure: ClassVar[bool] = False
     """Whether it can run with delta = 0."""
     proofs: ClassVar[tuple[str, ...]] = ()
     """Theorems beside those of its bounds and its plan."""
-
-    @property
-    def pure_cost(self) -> float:
-        """The pure epsilon of the step at scale 1, for each contribution."""
-        return 1.0
+    notes: ClassVar[Any] = ()
+    """What was chosen, and why."""
+    pure_cost: ClassVar[Any] = 1.0
+    """The pure epsilon of the step at scale 1, for each contribution."""
 
     @abstractmethod
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return what runs, with noise proportional to `scale`."""
-
-    @abstractmethod
-    def run(self, sample: Any, prepared: PreparedStep, passage: Passage) -> Any:
-        """Return the released facts."""
 
     @abstractmethod
     def expected(self, prepared: PreparedStep) -> str:
@@ -71,10 +65,6 @@ class Step(Algorithm[PreparedStep]):
             raise InvalidParameter(f"{self.name} needs delta > 0, such as {fit}.")
         scale = _calibrated(self, public.epsilon, public.delta, public.adjacency)
         return self.prepared(public, scale)
-
-    def check(self, records: Any, prepared: PreparedStep) -> None:
-        """Refuse data that would break a bound, before anything is charged."""
-        records.check(prepared.public)
 
 
 @lru_cache(maxsize=128)
@@ -121,16 +111,6 @@ class StepOutlook:
     adjacency: str
     expected: str
     notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, step: Step, prepared: PreparedStep, notes: tuple[str, ...] = ()) -> "StepOutlook":
-        """Return the outlook of a prepared step."""
-        public = prepared.public
-        cost = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
-        return cls(
-            step.name, prepared.plan, cost, public.delta, str(public.adjacency),
-            step.expected(prepared), notes,
-        )  # fmt: skip
 
     def __str__(self) -> str:
         pair = f"epsilon = {self.epsilon:.4g}, delta = {self.delta:g} ({self.adjacency})"

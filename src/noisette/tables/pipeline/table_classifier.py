@@ -26,8 +26,9 @@ from noisette.tables import Schema
 from noisette.tables.pipeline.last import chosen_last
 from noisette.tables.pipeline.table_estimator import TableEstimator
 from noisette.tables.pipeline.table_outlook import TableOutlook
-from noisette.tables.pipeline.table_training import FittedTable, TableTraining
-from noisette.tables.pipeline.target import CURVES, Goal, LabelTarget, Target
+from noisette.tables.pipeline.table_run import FittedTable
+from noisette.tables.pipeline.table_training import TableTraining
+from noisette.tables.pipeline.target import Goal, LabelTarget, Target
 
 MODELS = {"logistic": "logistic", "svm": "softplus", "sgd": "logistic"}
 """What ``model`` says -> its usual loss."""
@@ -43,19 +44,6 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-def _checked_labels(y: Any, rows: int) -> Any:
-    if is_parted(y):
-        return y
-    labels = inputs.label_vector(y)
-    if labels.ndim != 1:
-        raise InvalidData(
-            "y must be one column of labels, not a table; use y.ravel(), or name the column."
-        )
-    if len(labels) != rows:
-        raise InvalidData("y must have one label for each row of the table.")
-    return labels
-
-
 def _class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of every label; few texts are compared without a list of all labels."""
     if {classes.dtype.kind, y.dtype.kind} != {"U"} or len(classes) > _FEW:
@@ -66,16 +54,6 @@ def _class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     if (numbers < 0).any():
         return inputs.label_numbers(classes, y)  # which refuses
     return numbers
-
-
-def _check_count(classes: int, size: int | None) -> None:
-    """Refuse a quantity that was taken for labels, of which all values would be published."""
-    few = _MOST_LABELS if size is None else min(_MOST_LABELS, size // 10)
-    if classes > max(few, 10):
-        raise InvalidData(
-            "y holds so many labels for so few rows that it may be a quantity, and labels that are "
-            "read off y are published; if they are classes, list them with classes=[...]."
-        )
 
 
 class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[misc]
@@ -179,21 +157,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.model = model
-        self.mechanism = mechanism
-        self.loss = loss
-        self.sampling = sampling
-        self.adjacency = adjacency
-        self.population = population
-        self.classes = classes
-        self.class_weight = class_weight
-        self.test_share = test_share
-        self.share = share
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     # --- fitting -----------------------------------------------------------------------------
 
@@ -238,13 +202,25 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
             raise InvalidParameter(
                 "the schema says that the target is a number; use TableRegressor."
             )
-        y = _checked_labels(y, rows)
+        if not is_parted(y):
+            y = inputs.label_vector(y)
+            if y.ndim != 1:
+                raise InvalidData(
+                    "y must be one column of labels, not a table; use y.ravel(), or name the "
+                    "column."
+                )
+            if len(y) != rows:
+                raise InvalidData("y must have one label for each row of the table.")
         given = self.classes
         if given is None and schema.source["classes"] != _CLASSES:
             given = schema.classes
         classes = inputs.sorted_classes(given, y)
-        if given is None:
-            _check_count(len(classes), size)
+        few = _MOST_LABELS if size is None else min(_MOST_LABELS, size // 10)
+        if given is None and len(classes) > max(few, 10):  # all values would be published
+            raise InvalidData(
+                "y holds so many labels for so few rows that it may be a quantity, and labels that "
+                "are read off y are published; if they are classes, list them with classes=[...]."
+            )
         numbers = _class_numbers(classes, y)
         summed(len, numbers)  # a label that is not listed is said before anything is charged
         return self._goal(classes, numbers, weights=public_weights(self.class_weight, classes))
@@ -277,7 +253,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         if self.model == "sgd" and self.mechanism != "auto":
             raise InvalidParameter("mechanism is not for model='sgd', which takes steps.")
         check_class_weight(self.class_weight)
-        return self._check_table()
+        return super()._check_public()
 
     def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
         steps = self.model == "sgd"
@@ -393,7 +369,7 @@ class AdditiveClassifier(TableClassifier):
     """
 
     _whole = "an additive classifier with the facts of its columns"
-    _shape = CURVES
+    _curves = True
     _models = ("logistic", "svm")
 
     def __init__(

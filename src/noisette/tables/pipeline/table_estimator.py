@@ -2,9 +2,9 @@
 
 import copy
 import warnings
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
-from noisette.core.randomness import Randomness, as_randomness
+from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Prepared, Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
@@ -24,7 +24,6 @@ from noisette.fitting.algorithms.train import checked
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
-from noisette.models.private import PrivateEstimator
 from noisette.scores.layouts import layout_for
 from noisette.tables import Schema, read_schema
 from noisette.tables.frame import Frame
@@ -39,14 +38,17 @@ from noisette.tables.pipeline.pairs import (
     pair_scores,
     surfaces_of,
 )
+from noisette.tables.pipeline.recipe import recipe_for
 from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.tables.pipeline.table_rows import frame_of
-from noisette.tables.pipeline.table_training import FittedTable, TableSample, TableTraining
+from noisette.tables.pipeline.table_run import FittedTable, TableSample
+from noisette.tables.pipeline.table_training import TableTraining
 from noisette.tables.pipeline.table_words import on_others, spent
-from noisette.tables.pipeline.target import LINES, Goal, Target
+from noisette.tables.pipeline.target import Goal, NumberTarget, Target
 from noisette.tables.pipeline.train_and_test import TrainAndTest, divided
-from noisette.tables.pipeline.typical_table import TypicalTable, judged
+from noisette.tables.pipeline.transformer import BudgetedEstimator
+from noisette.tables.pipeline.typical_table import TypicalTable
 
 TARGET = "the label"
 """The name of a target that is no column of the table."""
@@ -54,20 +56,19 @@ TARGET = "the label"
 _BUCKETS = 128
 
 
-class TableEstimator(PrivateEstimator):
-    """A linear model of a raw table, of which only the kinds of the columns are known."""
+class TableEstimator(BudgetedEstimator):
+    """A linear model of a raw table, of which only the kinds of the columns are known.
 
-    epsilon: float
-    delta: float
-    schema: Any
-    adjacency: str
-    population: int | None
-    test_share: float | None
-    share: float | None
-    random_state: int | Randomness | None
+    A subclass has ``_foreseen(schema)``, the target without its values; ``_read(schema, y, rows,
+    size)``, the target and its values, or a refusal; ``_publish(fitted)``, which takes what was
+    released; ``_told(target)``, what is public of the target of a fitted model and notes on it; and
+    ``_unnamed(name)``, what a schema says of a target that is no column of the table.
+    """
+
     pairs: Any = None  # additive models have this parameter
     pairs_: tuple[ColumnPair, ...] = ()
 
+    _curves = False
     _whole: str
     """What is released, but for the scores on other people."""
 
@@ -75,8 +76,6 @@ class TableEstimator(PrivateEstimator):
     def _released(self) -> str:  # type: ignore[override]
         tested = "" if self.test_share is None else " and its scores on other people"
         return self._whole + tested
-
-    _shape = LINES
 
     def _outlook(self, n: int, **asked: Any) -> TableOutlook:
         """Return what ``fit`` on n rows would release and cost."""
@@ -116,7 +115,8 @@ class TableEstimator(PrivateEstimator):
         """
         with self._all_or_nothing(X):
             self._fit(X, y, persons)
-        self._warn_unread()
+        for sentence in unread_in(self).values():  # once all is paid and kept
+            warnings.warn(sentence, WeakModelWarning, stacklevel=2)
         return self
 
     def _fit(self, X: Any, y: Any, persons: Any) -> None:
@@ -126,9 +126,27 @@ class TableEstimator(PrivateEstimator):
             algorithm, public, sample, ledger=ledger, randomness=randomness,
             label="fit", model=type(self).__name__,
         )  # fmt: skip
-        notes = self._kept(trained, training, goal, public)
+        self.__dict__.pop("test_", None)
+        fitted, notes = trained.released, spent(training, pure=public.delta == 0.0)
+        if self.test_share is not None:
+            fitted, self.test_ = fitted.fitted, fitted.scores
+            notes += (on_others(self.test_share), *self.test_.notes)
+        self.__dict__.update(goal.known)
+        self._publish(fitted)
+        self.feature_names_in_ = np.array(list(training.schema.by_name), dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
         fact, more = self._told(goal.target)
-        self._promised(trained, (*notes, *more), public, fact, sample.unit)
+        facts = (
+            *size_facts(public, public.size, solved=True),
+            f"the {self.n_features_in_} columns, their names and kinds and what is stated",
+            fact, "all parameters of the estimator and the program",
+        )  # fmt: skip
+        self.privacy_ = self._stated(
+            trained.permit, public=facts, notes=(*notes, *fitted.notes, *more),
+            proofs=trained.proofs, unit=sample.unit,
+        )  # fmt: skip
+        if self.test_share is not None:
+            self.test_ = replace(self.test_, privacy_=self.privacy_)
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
         with self._as_it_was():
@@ -141,52 +159,31 @@ class TableEstimator(PrivateEstimator):
         """Read the data and choose, before anything is charged."""
         schema = self._read_schema(target=y is None)
         table = frame_of(X, schema, target=y is None)
-        self._check_parts(table, persons)
-        unit = self._unit(persons, table, schema, ledger.adjacency)
+        unit = self._unit(persons, table, ledger.adjacency)
         if table.rows < self._least:
             raise InvalidData("the table has no rows.")
         public = self._public(unit, ledger.adjacency)
-        y = table.labels() if y is None else table.beside(y)
-        goal = self._read(schema, y, table.rows, public.size)
-        training = self._training(schema, goal.target, self._for_training(public))
-        sample = TableSample(table, goal.y, unit)
-        sample.pairs = len(training.used_pairs)
-        self._judge(training, self._for_training(public), depth=5)
+        goal = self._read(schema, table.targets(y), table.rows, public.size)
+        most = self._for_training(public)
+        training = self._training(schema, goal.target, most)
+        self._judge(training, most)
         algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
-        return algorithm, public, sample, training, goal
-
-    @abstractmethod
-    def _check_public(self) -> tuple[Ledger, Randomness]:
-        """Check every parameter before the data are looked at."""
-
-    @abstractmethod
-    def _foreseen(self, schema: Schema) -> Goal:
-        """Return the target without its values."""
-
-    @abstractmethod
-    def _read(self, schema: Schema, y: Any, rows: int, size: int | None) -> Goal:
-        """Return the target and its values, or refuse them; `size` is public."""
-
-    @abstractmethod
-    def _told(self, target: Target) -> tuple[str, tuple[str, ...]]:
-        """Return what is public of the target of a fitted model, and notes on it."""
+        return algorithm, public, TableSample(table, goal.y, unit), training, goal
 
     def _training(self, schema: Schema, target: Target, public: PublicBudget) -> TableTraining:
         pairs = checked_pairs(self.pairs, schema)
-        least = target.recipe(self._shape, public, numeric=0, counted=1, unknown=0)
-        bare = TableTraining(schema, target, least, pairs)
+        recipe = partial(
+            recipe_for, public, numbers=isinstance(target, NumberTarget), curves=self._curves
+        )
+        bare = TableTraining(schema, target, recipe(numeric=0, counted=1, unknown=0), pairs)
         if bare.unknown:
             keys_of(public)  # which refuses persons without a cap
-        recipe = target.recipe(
-            self._shape,
-            public,
-            len(pairs),
-            numeric=len(bare.numbers) + target.buys,
-            counted=len(bare.counted) + 1,
-            unknown=len(bare.unknown),
+        chosen = recipe(
+            numeric=len(bare.numbers) + target.buys, counted=len(bare.counted) + 1,
+            unknown=len(bare.unknown), pairs=len(pairs),
             share=self.share if self.share is not None else schema.share,
-        )
-        training = replace(bare, recipe=recipe)
+        )  # fmt: skip
+        training = replace(bare, recipe=chosen)
         training = target.settled(training, public, stated=self.share is not None)
         return replace(training, last=self._last(training, public))
 
@@ -194,15 +191,7 @@ class TableEstimator(PrivateEstimator):
         """Return another last algorithm than objective perturbation, if one was asked for."""
         return None
 
-    @abstractmethod
-    def _unnamed(self, name: str) -> dict[str, Any]:
-        """Return what a schema says of a target that is no column of the table."""
-
-    def _check_table(self) -> tuple[Ledger, Randomness]:
-        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
-        adjacency = Adjacency.of(self.adjacency)
-        if self.population is not None:
-            _validate.integer("population", self.population)
+    def _check_public(self) -> tuple[Ledger, Randomness]:
         for name in ("share", "test_share"):
             if getattr(self, name) is not None:
                 _validate.fraction(name, getattr(self, name))
@@ -211,7 +200,7 @@ class TableEstimator(PrivateEstimator):
                 f"{type(self).__name__} needs the kind of every column, which no table may tell: "
                 "schema={'age': 'numeric', 'ward': 'categorical', ...}."
             )
-        return self._ledger_to_charge(epsilon, delta, adjacency), as_randomness(self.random_state)
+        return super()._check_public()
 
     def _read_schema(self, *, target: bool) -> Schema:
         """Return the schema in which every learnt column has a slot for missing cells."""
@@ -251,49 +240,35 @@ class TableEstimator(PrivateEstimator):
                 )
         return Schema.from_dict(node, learn=True)
 
-    def _unit(self, given: Any, table: Any, schema: Schema, adjacency: Adjacency) -> Unit:
+    def _unit(self, given: Any, table: Any, adjacency: Adjacency) -> Unit:
         """Return whose rows they are: as given, or by the column that the schema names."""
-        if schema.persons is None:
-            return inputs.unit_of(given, table.rows, adjacency, table.input)
-        if given is not None:
-            raise InvalidParameter(
-                f"the schema names column {schema.persons.column!r} as person; leave out persons."
-            )
-        return inputs.unit_of(table.persons(), table.rows, adjacency, table.input)
-
-    def _check_parts(self, table: Any, persons: Any) -> None:
-        """Refuse what is not offered for a table in partitions."""
-        whole = persons is None and table.schema.persons is None
+        named = table.schema.persons
+        whole = given is None and named is None
         if not table.tests_persons and self.test_share is not None and not whole:
             raise InvalidParameter(
                 "test_share and persons are not offered together for tables in partitions; train "
                 "on some of them and use evaluate on others, of other people."
             )
+        if named is not None and given is not None:
+            raise InvalidParameter(
+                f"the schema names column {named.column!r} as person; leave out persons."
+            )
+        ids = given if named is None else table.persons()
+        return inputs.unit_of(ids, table.rows, adjacency, table.input)
 
-    def _public(self, unit: Unit, adjacency: Adjacency) -> PublicBudget:
-        known = unit.known(adjacency, self.population)
-        _validate.delta_for(self.delta, known["size"])
-        return PublicBudget(
-            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known
-        )
-
-    def _judge(self, training: TableTraining, public: PublicBudget, depth: int = 4) -> None:
+    def _judge(self, training: TableTraining, public: PublicBudget) -> None:
         """Warn before the charge if the model can hardly learn; refuse what cannot be paid for."""
         if public.size is None:
             return
         if training.last is not None:
-            if training.last.warning:
-                warnings.warn(training.last.warning, WeakModelWarning, stacklevel=depth)
-            return
-        found = judged(TypicalTable(training, training.prepare(public), public.size))
-        if found.hopeless:
-            raise InvalidParameter(found.sentence)
-        if found.sentence:
-            warnings.warn(found.sentence, WeakModelWarning, stacklevel=depth)
-
-    @abstractmethod
-    def _publish(self, fitted: FittedTable) -> None:
-        """Take what was released."""
+            sentence, hopeless = training.last.warning, False
+        else:
+            typical = TypicalTable(training, training.prepare(public), public.size)
+            sentence, hopeless = typical.weakness()
+        if hopeless:
+            raise InvalidParameter(sentence)
+        if sentence:
+            warnings.warn(sentence, WeakModelWarning, stacklevel=5)
 
     def _for_training(self, public: PublicBudget) -> PublicBudget:
         """Return the public facts of those who are trained on."""
@@ -312,38 +287,6 @@ class TableEstimator(PrivateEstimator):
 
         layout, pure = layout_for(bare), ledger.rule == "sums"
         return TrainAndTest(training, layout, self.test_share, model, pure)
-
-    def _kept(
-        self, trained: Trained, training: TableTraining, goal: Goal, public: PublicBudget
-    ) -> tuple[str, ...]:
-        """Keep what was released, and return its notes."""
-        self.__dict__.pop("test_", None)
-        fitted, notes = trained.released, tuple[str, ...]()
-        if self.test_share is not None:
-            fitted, self.test_ = fitted.fitted, fitted.scores
-            notes = (on_others(self.test_share), *self.test_.notes)
-        self.__dict__.update(goal.known)
-        self._publish(fitted)
-        columns = training.schema.columns
-        self.n_features_in_ = len(columns)
-        self.feature_names_in_ = np.array([c.name for c in columns], dtype=object)
-        return (*spent(training, pure=public.delta == 0.0), *notes, *fitted.notes)
-
-    def _promised(
-        self, trained: Trained, notes: tuple[str, ...], public: PublicBudget, target: str,
-        unit: Unit,
-    ) -> None:  # fmt: skip
-        """State the guarantee; `target` is what is public of the target."""
-        count = self.n_features_in_
-        columns = f"the {count} columns, their names and kinds and what is stated"
-        program = "all parameters of the estimator and the program"
-        sizes = size_facts(public, public.size, solved=True)
-        self.privacy_ = self._stated(
-            trained.permit, public=(*sizes, columns, target, program), notes=notes,
-            proofs=trained.proofs, unit=unit,
-        )  # fmt: skip
-        if self.test_share is not None:
-            self.test_ = replace(self.test_, privacy_=self.privacy_)
 
     @property
     def width_(self) -> int:
@@ -386,11 +329,6 @@ class TableEstimator(PrivateEstimator):
             blank(curve, unread[curve.column]) if curve.column in unread else curve
             for curve in found
         )
-
-    def _warn_unread(self) -> None:
-        """Warn, once all is paid and kept, of columns of which nearly no cell was read."""
-        for sentence in unread_in(self).values():
-            warnings.warn(sentence, WeakModelWarning, stacklevel=3)
 
     def plot(self, columns: Sequence[str] | None = None) -> Any:
         """Draw the curves of columns with their noise bands; needs the extra ``plot``.
@@ -452,15 +390,12 @@ class TableEstimator(PrivateEstimator):
         return surfaces_of(self.schema_, self.pairs_)
 
     def _scores(self, X: Any) -> Floats:
-        frame = Frame.of(X, self.schema_)
-        found = [self._added(block) for _, block in frame.blocks()]
+        found = []
+        for _, block in Frame.of(X, self.schema_).blocks():
+            rows = block.encode(self.schema_, cut=False)
+            scores = np.asarray(rows @ self.coef_.T, dtype=np.float64)
+            if self.pairs_:
+                added = pair_scores(self.schema_.columns, block.columns, self.pairs_)
+                scores = np.asarray(scores + added.reshape(scores.shape))
+            found.append(scores)
         return np.asarray(np.concatenate(found) + self.intercept_)
-
-    def _added(self, block: Frame) -> Floats:
-        """Return what columns and pairs add to the scores of some rows."""
-        rows = block.encode(self.schema_, cut=False)
-        scores = np.asarray(rows @ self.coef_.T, dtype=np.float64)
-        if not self.pairs_:
-            return scores
-        added = pair_scores(self.schema_.columns, block.columns, self.pairs_)
-        return np.asarray(scores + added.reshape(scores.shape))

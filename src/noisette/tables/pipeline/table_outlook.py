@@ -10,8 +10,9 @@ from noisette.core import accounting
 from noisette.core.plans import Plan
 from noisette.fitting.losses import classifier_loss
 from noisette.report.numbers import steps_of
-from noisette.tables.pipeline.table_training import PreparedTable, TableTraining, is_wide
-from noisette.tables.pipeline.typical_table import TypicalTable, judged
+from noisette.tables.pipeline.table_run import is_wide
+from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
+from noisette.tables.pipeline.typical_table import TypicalTable
 
 _SECONDS = 4e-9  # for an entry of the matrix in one pass, on one core of 2026
 _PASSES = 60.0
@@ -158,8 +159,7 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         usual = replace(training, last=None, target=target)
         shape = usual.prepare(public)
     typical = TypicalTable(usual, shape, rows)
-    noise, weight = typical.noise_and_weight()
-    sure = "about"
+    noise, weight, sure = typical.weight_noise, typical.typical_weight, "about"
     if prepared.model is not None:  # objective perturbation needs the least noise
         known = prepared.model.weight_noise
         noise, sure = (noise, "at least") if known is None else (known / typical.norm, "about")
@@ -188,14 +188,16 @@ def table_outlook(training: TableTraining, prepared: PreparedTable, rows: int) -
         typical_weight=weight,
         memory=int(8.0 * dense + 8.0 * rows * len(training.schema.columns) + 100e6),
         seconds=_SECONDS * _PASSES * dense,
-        warning=judged(typical).sentence if training.last is None else training.last.warning,
+        warning=typical.weakness()[0] if training.last is None else training.last.warning,
         unit="person" if public.grouped else "row",
     )
 
 
 def _columns(typical: TypicalTable) -> tuple[ColumnOutlook, ...]:
     """Return what becomes of every column."""
-    training, groups = typical.training, typical.told_apart()
+    training, groups = typical.training, {}  # how many of its features can be told apart
+    for name, block in zip(typical.names, typical.blocks, strict=True):
+        groups[name] = len(set(block.groups()) - {-1})
     stated, bought = training.schema.by_name, training.numbers
     found = []
     for column in typical.schema.columns:

@@ -20,9 +20,9 @@ from noisette.models.regressor import checked_target_bounds
 from noisette.tables import Schema
 from noisette.tables.pipeline.table_estimator import TableEstimator
 from noisette.tables.pipeline.table_outlook import TableOutlook
-from noisette.tables.pipeline.table_training import FittedTable
+from noisette.tables.pipeline.table_run import FittedTable
 from noisette.tables.pipeline.table_words import target_cut
-from noisette.tables.pipeline.target import CURVES, Goal, NumberTarget, Target
+from noisette.tables.pipeline.target import Goal, NumberTarget, Target
 
 LEARN = "learn"
 
@@ -103,17 +103,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.target_bounds = target_bounds
-        self.threshold = threshold
-        self.adjacency = adjacency
-        self.population = population
-        self.test_share = test_share
-        self.share = share
-        self.random_state = random_state
-        self.ledger = ledger
+        self._keep(locals())
 
     # --- fitting -----------------------------------------------------------------------------
 
@@ -185,7 +175,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
             _validate.choice("target_bounds", self.target_bounds, (LEARN,))
         elif self.target_bounds is not None:
             checked_target_bounds(self.target_bounds)
-        return self._check_table()
+        return super()._check_public()
 
     def _limits(self, schema: Schema) -> tuple[float | None, float | None]:
         """Return the limits of the target as the user or the schema states them."""
@@ -263,7 +253,7 @@ class AdditiveRegressor(TableRegressor):
     """
 
     _whole = "an additive regression with the facts of its columns"
-    _shape = CURVES
+    _curves = True
 
     def __init__(
         self,
@@ -281,12 +271,7 @@ class AdditiveRegressor(TableRegressor):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(
-            epsilon, delta, schema=schema, target_bounds=target_bounds, threshold=threshold,
-            adjacency=adjacency, population=population, test_share=test_share, share=share,
-            random_state=random_state, ledger=ledger,
-        )  # fmt: skip
-        self.pairs = pairs
+        self._keep(locals())
 
 
 def _finite(target: Floats) -> bool:

@@ -9,12 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._typing import Floats
+from noisette._typing import Floats, Integers
 from noisette.core.grid import Grid, ranks_at
 from noisette.core.parts import all_of, summed
 from noisette.core.randomness import Randomness
@@ -30,12 +31,10 @@ from noisette.tables.person_facts import PersonFacts
 from noisette.tables.pipeline.coordinates import Coordinates
 from noisette.tables.pipeline.pair_cells import CELLS, PairView
 from noisette.tables.pipeline.text_counts import TextCounts
-from noisette.tables.pipeline.walks import CodedColumn, NumberColumn
 from noisette.tables.spill import IN_MEMORY, Spill
 from noisette.tables.stored_rows import Keeping
 
 Snapped = dict[bool | None, Ranks]
-
 
 _MOST = 1 << 30  # bytes of rows that stay in memory where the disk has no room for them
 _WIDE = 2**26  # entries of dense rows at most (`table_run.is_wide`)
@@ -48,6 +47,42 @@ def frame_of(X: Any, schema: Schema, *, target: bool) -> "WholeFrame | PartedFra
     return WholeFrame(Frame.of(X, schema, target=target))
 
 
+class NumberColumn:
+    """A column as numbers, NaN where a cell is missing; ``column[start:stop]`` is an array."""
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self._frame, self._name = frame.only(name), name
+        self.shape = (frame.rows,)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Floats:
+        return self._frame.take(rows).numbers(self._name)
+
+
+class CodedColumn:
+    """The codes of a column, formed when they are asked for, and the texts of those codes.
+
+    A missing cell is a level of its own, the empty text.
+    """
+
+    def __init__(self, frame: Frame, name: str) -> None:
+        self._frame, self._name = frame, name
+
+    @property
+    def codes(self) -> Integers:
+        """The code of every row."""
+        codes, texts = self._frame.codes(self._name)
+        self.texts = [*texts, ""]
+        codes[codes < 0] = len(texts)
+        return codes
+
+    def at(self, codes: Sequence[int]) -> dict[int, str]:
+        """Return the texts of some of the codes that were asked for."""
+        return dict(zip(codes, map(self.texts.__getitem__, codes), strict=True))
+
+
 class WholeFrame:
     """A table at hand; what a step looks at is formed block by block whenever it is wanted."""
 
@@ -57,42 +92,33 @@ class WholeFrame:
     def __init__(self, frame: Frame, room: Spill | None = None) -> None:
         self.input, self.schema, self.room = frame, frame.schema, room
 
-    def __repr__(self) -> str:
-        return "<WholeFrame>"
-
     @property
     def rows(self) -> int:
         """The number of rows; private under add-remove."""
         return self.input.rows
 
-    def labels(self) -> Any:
-        """Return the class of every row as the schema names it, or the number to predict."""
-        return self.input.labels()
+    def targets(self, y: Any) -> Any:
+        """Return y, or what the schema names as target: labels, or numbers to predict."""
+        if is_dask(y):
+            raise InvalidData("y lives in partitions, so X must, too.")
+        return self.input.labels() if y is None else y
 
     def persons(self) -> Persons | None:
         """Return whose rows they are by the column that the schema names."""
         return self.input.persons()
-
-    def beside(self, y: Any) -> Any:
-        """Return a vector with an entry for each row."""
-        if is_dask(y):
-            raise InvalidData("y lives in partitions, so X must, too.")
-        return y
 
     def ranks(
         self, names: Sequence[str], grids: Sequence[Grid], ups: Sequence[bool | None],
         weights: Any, *before: Any,
     ) -> list[Any]:  # fmt: skip
         """Return columns as numbers, behind those that stand before them."""
-        return [*before, *(NumberColumn(self.input, name) for name in names)]
+        return [*before, *map(partial(NumberColumn, self.input), names)]
 
     def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
         """Return columns as codes of their texts."""
-        return [CodedColumn(self.input, name) for name in names]
+        return list(map(partial(CodedColumn, self.input), names))
 
-    def spreads(
-        self, entries: Callable[..., list[Any]], widths: Sequence[int], weights: Any, *others: Any
-    ) -> list[Any]:
+    def spreads(self, entries: Callable[..., list[Any]], weights: Any, *others: Any) -> list[Any]:
         """Return the entries of every column."""
         return entries(self.input, *others)
 
@@ -112,17 +138,11 @@ class WholeFrame:
         chosen[generator.permutation(units)[: round(share * units)]] = True
         return chosen
 
-    def rows_of(self, unit: Unit, chosen: Any) -> Any:
-        """Return which rows are those of chosen units."""
-        return chosen[unit.index]
-
-    def part_of(self, unit: Unit, chosen: Any) -> Unit | None:
-        """Return the chosen units."""
-        return unit.part(chosen)
-
-    def where(self, chosen: Any) -> "WholeFrame":
-        """Return the chosen rows."""
-        return WholeFrame(self.input.take(np.flatnonzero(chosen)), self.room)
+    def part(self, unit: Unit, chosen: Any) -> tuple[Any, "WholeFrame", Unit | None]:
+        """Return which rows are those of chosen units, these rows, and whose they are."""
+        rows = chosen[unit.index]
+        found = WholeFrame(self.input.take(np.flatnonzero(rows)), self.room)
+        return rows, found, unit.part(chosen)
 
     def reserve(self, pairs: int) -> None:
         """Take a file with room for the encoded rows, unless memory will do.
@@ -131,12 +151,11 @@ class WholeFrame:
         number, one of a category, four of a pair. It is asked for before the charge, so no full
         disk comes after it.
         """
-        self.room, schema = None, self.schema
-        columns = () if schema is None else schema.columns
-        entries = 1 + sum(3 if column.reading.word else 1 for column in columns)
-        entries += CELLS * pairs
-        # a second copy is without rows beyond a person's cap
-        copies = 1 if schema is None else 1 + len(schema.identifiers)
+        self.room, entries, copies = None, 1 + CELLS * pairs, 1
+        if self.schema is not None:
+            for column in self.schema.columns:
+                entries += 3 if column.reading.word else 1
+            copies += len(self.schema.identifiers)  # one is without rows beyond a person's cap
         size = 12 * entries * self.rows
         if size <= IN_MEMORY:
             return
@@ -163,7 +182,8 @@ class WholeFrame:
 class PartedFrame:
     """The columns of a table in partitions; its parts are frames, made where they lie.
 
-    What a step looks at is counted there, in one pass for all columns.
+    What a step looks at is counted there, in one pass for all columns. Its methods are those of
+    `WholeFrame`.
     """
 
     most_drawn = MOST_DRAWN_FROM
@@ -171,9 +191,6 @@ class PartedFrame:
 
     def __init__(self, frames: DaskColumn, schema: Schema) -> None:
         self.input, self.schema = frames, schema
-
-    def __repr__(self) -> str:
-        return "<PartedFrame>"
 
     @classmethod
     def of(cls, table: Any, schema: Schema, *, target: bool) -> "PartedFrame":
@@ -186,30 +203,28 @@ class PartedFrame:
         frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
         assert frames is not None
         found = frames.apply(partial(_framed, schema), (), (0,))
-        return cls(found.sized(int(summed(_rows, found))), schema)
+        return cls(found.sized(int(summed(attrgetter("rows"), found))), schema)
 
     @property
     def rows(self) -> int:
         """The number of rows; private under add-remove."""
         return self.input.shape[0]
 
-    def labels(self) -> Any:
-        """Return the class of every row as the schema names it, or the number to predict."""
-        return self.input.apply(Frame.labels, (), None)
-
-    def persons(self) -> Persons:
-        """Return whose rows they are by the column that the schema names, not grouped yet."""
-        facts = self.schema.persons
-        assert facts is not None
-        ids = self.input.apply(partial(_identifiers, facts), (), None)
-        return UnreadPersons(ids, missing=facts.missing, max_rows=facts.max_rows)
-
-    def beside(self, y: Any) -> Any:
-        """Return a vector with an entry for each row."""
+    def targets(self, y: Any) -> Any:
+        """Return y as a vector with an entry for each row, or what the schema names as target."""
+        if y is None:
+            return self.input.apply(Frame.labels, (), None)
         found = beside(self.input, y)
         if not all_of(_as_long, found, self.input):
             raise InvalidData("y must have one entry for each row of the table.")
         return found
+
+    def persons(self) -> Persons:
+        """Return whose rows they are, not grouped yet."""
+        facts = self.schema.persons
+        assert facts is not None
+        ids = self.input.apply(partial(_identifiers, facts), (), None)
+        return UnreadPersons(ids, missing=facts.missing, max_rows=facts.max_rows)
 
     def ranks(
         self, names: Sequence[str], grids: Sequence[Grid], ups: Sequence[bool | None],
@@ -217,12 +232,11 @@ class PartedFrame:
     ) -> list[Any]:  # fmt: skip
         """Return the ranks of columns at the candidates of their grids, in one pass.
 
-        They are snapped in each of the ways `ups` (`columns.grid.Placed`); `before` are columns of
+        They are snapped in each of the ways `ups` (`core.grid.Placed`); `before` are columns of
         numbers that stand before them.
         """
         work = partial(_ranks, list(names), list(grids), list(ups))
-        found = self.input.reduce(work, (weights, *before), _ranks_joined)
-        return [RankedColumn(ranks) for ranks in found]
+        return list(map(RankedColumn, self.input.reduce(work, (weights, *before), _ranks_joined)))
 
     def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
         """Return how many rows have each text of the columns, in one pass.
@@ -234,31 +248,22 @@ class PartedFrame:
         for counts in self.input.groups(partial(_texts, list(names)), (weights,), _counters_joined):
             for column, some in zip(found, counts, strict=True):
                 column.add(some)
-        return [CountedTexts(counts) for counts in found]
+        return list(map(CountedTexts, found))
 
-    def spreads(
-        self, entries: Callable[..., list[Any]], widths: Sequence[int], weights: Any, *others: Any
-    ) -> list[Any]:
+    def spreads(self, entries: Callable[..., list[Any]], weights: Any, *others: Any) -> list[Any]:
         """Return the sums of the entries of every column, in one pass."""
-        sums = self.input.reduce(partial(_sums, entries), (weights, *others), _sums_joined)
-        return [CountedSpread(each, width) for each, width in zip(sums, widths, strict=True)]
+        work = partial(_sums, entries)
+        return list(map(CountedSpread, self.input.reduce(work, (weights, *others), _sums_joined)))
 
     def drawn(self, units: int, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
         """Return which rows are drawn for a test, wherever that is asked."""
         return drawn(self.input, share, randomness, exact=exact)
 
-    def rows_of(self, unit: Unit, chosen: DaskColumn) -> DaskColumn:
+    def part(self, unit: Unit, chosen: DaskColumn) -> tuple[Any, "PartedFrame", None]:
         """Return the chosen records; persons are not tested here (`tests_persons`)."""
-        return chosen
-
-    def part_of(self, unit: Unit, chosen: DaskColumn) -> Unit | None:
-        """Return nothing: each row is a record."""
-        return None
-
-    def where(self, chosen: DaskColumn) -> "PartedFrame":
-        """Return the chosen rows."""
         count = int(summed(np.count_nonzero, chosen))
-        return PartedFrame(self.input.apply(_chosen_rows, (chosen,), (count,)), self.schema)
+        found = self.input.apply(_chosen_rows, (chosen,), (count,))
+        return chosen, PartedFrame(found, self.schema), None
 
     def reserve(self, pairs: int) -> None:
         """Take no room: rows are encoded where they lie."""
@@ -269,8 +274,7 @@ class PartedFrame:
     ) -> Any:  # fmt: skip
         """Return the rows in the coordinates of a model."""
         shape = (self.rows, width or coords.map.shape[1] + 1)
-        work = partial(_encoded, schema, coords, list(pairs), finish)
-        found = self.input.apply(work, (), shape)
+        found = self.input.apply(partial(_encoded, schema, coords, list(pairs), finish), (), shape)
         found.is_sparse = coords.sparse
         return found
 
@@ -283,10 +287,6 @@ def _framed(schema: Schema, part: Any) -> Frame:
 
 def _identifiers(facts: PersonFacts, frame: Frame) -> Any:
     return facts.identifiers(facts.texts_of(frame.cells(facts.column)))
-
-
-def _rows(frame: Frame) -> int:
-    return frame.rows
 
 
 def _chosen_rows(frame: Frame, chosen: Any) -> Frame:
@@ -303,7 +303,7 @@ def _ranks(
     names: list[str], grids: list[Grid], ups: list[bool | None], frame: Frame, weights: Any,
     *before: Any,
 ) -> list[Snapped]:  # fmt: skip
-    columns = [*before, *(frame.numbers(name) for name in names)]
+    columns = [*before, *map(frame.numbers, names)]
     return [
         {up: ranks_at(column, grid, weights, up=up) for up in ups}
         for column, grid in zip(columns, grids, strict=True)
@@ -361,9 +361,6 @@ class RankedColumn:
     def __init__(self, ranks: Snapped) -> None:
         self.ranks = ranks
 
-    def __repr__(self) -> str:
-        return "<RankedColumn>"
-
 
 class CountedTexts:
     """A column of categories whose texts are counted; `codes` are the counts themselves."""
@@ -375,9 +372,6 @@ class CountedTexts:
         self._counts, self._size = counts, len(found)
         self.codes = KnownCounts(np.roll(found, -self._shift))
 
-    def __repr__(self) -> str:
-        return "<CountedTexts>"
-
     def at(self, codes: Sequence[int]) -> dict[int, str]:
         """Return the texts of some codes."""
         places = {(code + self._shift) % self._size: code for code in codes}
@@ -387,11 +381,8 @@ class CountedTexts:
 class CountedSpread:
     """A column whose sums are known; rows were checked where they lie."""
 
-    def __init__(self, sums: Floats, features: int) -> None:
-        self._sums, self.features = sums, features
-
-    def __repr__(self) -> str:
-        return "<CountedSpread>"
+    def __init__(self, sums: Floats) -> None:
+        self._sums = sums
 
     def checked_sums(self, count: int, weights: Any) -> Floats:
         """Return the sum of every feature; the weights are in it."""

@@ -1,18 +1,18 @@
 """`TableRun`: the half of a table's training that sees the data, in blocks of rows.
 
-What each step looks at is formed from the cells when it is wanted (`walks`), and the encoded rows
+What each step looks at is formed from the cells when it is wanted (`shares`), and the encoded rows
 are written once, block by block, so that memory does not grow with the rows; small tables stay in
 memory.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
+from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette._typing import Floats
 from noisette.core.grid import Grid
@@ -33,7 +33,7 @@ from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.tables.pipeline.knots import Knots, LearnKnots
-from noisette.tables.pipeline.last import run_last
+from noisette.tables.pipeline.last import expanded, run_last
 from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
 from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
 from noisette.tables.pipeline.sample import Sample
@@ -42,14 +42,15 @@ from noisette.tables.pipeline.shares import (
     LearnShares,
     LearnSpikes,
     Spread,
+    WalkedSpread,
+    cells_of,
     hollow,
     with_spikes,
 )
 from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
-from noisette.tables.pipeline.target import TargetCounts, TargetView
-from noisette.tables.pipeline.walks import walked, walked_cells, walked_pair, walked_spread
+from noisette.tables.pipeline.target import Limits, Target, TargetCounts
 
 if TYPE_CHECKING:
     from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
@@ -71,42 +72,21 @@ class TableSample:
     ) -> None:
         self.table, self.labels, self.unit = table, labels, unit or Unit(len(labels))
         self.weights = self.unit.weights
-        self.pairs = 0
-        """How many pairs of columns the model looks at, for the room that their cells need."""
-
-    def __repr__(self) -> str:
-        return "<TableSample>"
+        self.proofs: tuple[str, ...] = getattr(labels, "proofs", ())
+        """The theorems about the place where the rows lie."""
 
     def part(self, chosen: Any) -> "TableSample":
         """Return the rows of the chosen units: records, or persons with all their rows."""
-        rows = self.table.rows_of(self.unit, chosen)
-        found, few = self.table.where(rows), self.table.part_of(self.unit, chosen)
-        return TableSample(found, each(_picked, self.labels, rows, shape=(found.rows,)), few)
-
-    @property
-    def rows(self) -> Any:
-        """The table as a model takes it, or its parts."""
-        return self.table.input
-
-    @property
-    def units(self) -> int:
-        """How many units there are: rows, or persons."""
-        return self.unit.count
-
-    @property
-    def proofs(self) -> tuple[str, ...]:
-        """The theorems about the place where the rows lie."""
-        return getattr(self.labels, "proofs", ())
+        rows, found, few = self.table.part(self.unit, chosen)
+        return TableSample(found, each(getitem, self.labels, rows, shape=(found.rows,)), few)
 
     def check(self, public: PublicBudget) -> None:
         """Refuse what would break a bound, before anything is charged."""
-        sample = Sample([], None, self.labels, count=self.table.rows)
-        sample.group(self.unit).check(public)
         used = self.table.rows
+        Sample([], None, self.labels, count=used).group(self.unit).check(public)
         if self.weights is not None:
             used = int(summed(np.count_nonzero, self.weights))
         check_rows_each(used, public)
-        self.table.reserve(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -132,15 +112,13 @@ class TableRun:
         self, training: "TableTraining", sample: TableSample, prepared: "PreparedTable"
     ) -> None:
         self.training, self.sample, self.prepared = training, sample, prepared
-        self.public = prepared.public
-        self.facts: dict[str, dict[str, Any]] = {
-            name: evenly(grid, training.recipe.public_knots)
-            for name, grid in training.plain.items()
-            if name not in training.numbers
-        }
+        self.public, self.schema = prepared.public, training.schema
+        self.facts: dict[str, dict[str, Any]] = {}
+        for name, grid in training.plain.items():
+            if name not in training.numbers:
+                self.facts[name] = evenly(grid, training.recipe.public_knots)
         self.free = tuple(self.facts)  # they follow from public bounds
         self.levels: dict[str, ShownLevels] = {}
-        self.schema = training.schema
         self.sums: dict[str, Floats] = {}
         self.deviations: dict[str, float] = {}
         self.pairs: list[PairView] = []
@@ -157,9 +135,8 @@ class TableRun:
             data = self.sample.table.texts(names, self.sample.weights)
             self.levels = dict(zip(names, self._ran(step, data, ready, passage), strict=True))
             for name, levels in self.levels.items():
-                self.facts[name] = {"categories": [text for text in levels.levels if text]}
-            sigma = step._mechanism(ready.scale).sigma(self.public.adjacency)
-            self.deviations |= dict.fromkeys(names, sigma)
+                self.facts[name] = {"categories": list(filter(None, levels.levels))}
+            self.deviations |= dict.fromkeys(names, step.bar(ready)[1])
         elif isinstance(step, LearnSpikes):
             self._take_spikes(step, ready, passage)
         elif isinstance(step, LearnShares):
@@ -195,10 +172,8 @@ class TableRun:
         names = hollow(found, self.training.recipe.depth, step.columns)
         data: list[Any] = []
         if names:
-            chosen = {name: grids[name] for name in names}
-            widths = [len(grid.points) for grid in chosen.values()]
-            work = partial(_cells, chosen)
-            data = self.sample.table.spreads(work, widths, self.sample.weights)
+            work = partial(_cells, {name: grids[name] for name in names})
+            data = self.sample.table.spreads(work, self.sample.weights)
         data += [NOBODY] * (step.columns - len(names))  # they were paid for: nobody is counted
         counts = self._ran(step, data, ready, passage)
         sigma = step.deviation(ready.scale, self.public.adjacency)
@@ -206,148 +181,113 @@ class TableRun:
             self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
-        known, target = self.schema.by_name, self.training.target
-        names = self.training.counted
-        columns = [known[name] for name in names]
-        self.pairs = [self._pair(*pair) for pair in self.training.used_pairs]
-        widths = [column.places for column in columns]
-        widths += [*(pair.features for pair in self.pairs), target.cells]
-        work = partial(
-            _spreads, columns, self.pairs, self.schema.columns, target.cells,
-            partial(target.spread, self.bounds),
-        )  # fmt: skip
-        sample = self.sample
-        data = sample.table.spreads(work, widths, sample.weights, sample.labels)
-        *sums, self.per_class = self._ran(step, data, ready, passage)
+        """Count how rows spread over the features of columns and pairs, and over the target."""
+        training, sample, known = self.training, self.sample, self.schema.by_name
+        for pair in training.used_pairs:  # the views of a pair, fixed by what was released
+            kept = []
+            for name in pair:
+                counts = self.levels[name].by_text if name in self.levels else {}
+                kept.append(known[name].coarse(training.recipe.cells, counts))
+            self.pairs.append(PairView(pair, (kept[0], kept[1])))
+        names = training.counted
+        work = partial(_spreads, self.schema, names, self.pairs, training.target, self.bounds)
+        data = sample.table.spreads(work, sample.weights, sample.labels)
+        *sums, per_class = self._ran(step, data, ready, passage)
         self.sums = dict(zip(names, sums, strict=False))
         self.pair_sums = sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
-        self.deviations |= dict.fromkeys(names, sigma) | {"": sigma}
+        self.deviations |= dict.fromkeys([*names, ""], sigma)
+        size = self.public.exact or max(float(per_class.sum()), sigma, 1.0)
+        self._see(per_class, float(size))
 
-    def _pair(self, first: str, second: str) -> PairView:
-        """Return the views of a pair, fixed by what was released."""
-        kept = []
-        for name in (first, second):
-            counts = self.levels[name].by_text if name in self.levels else {}
-            kept.append(self.schema.by_name[name].coarse(self.training.recipe.cells, counts))
-        return PairView((first, second), (kept[0], kept[1]))
+    def _see(self, per_class: Floats, size: float) -> None:
+        """Keep what was released of the targets, and of how many units if that is private."""
+        training, self.size = self.training, size
+        self.counts = TargetCounts(per_class, size, self.deviations[""])
+        self.seen = training.target.seen(self.counts, training.recipe.signal)
 
-    def _pair_blocks(self) -> list[Block]:
-        """Return what is known of the cells of every pair."""
+    def _blocks(self) -> list[Block]:
+        """Return what is known of the features of every column, and of the cells of every pair."""
         blocks, recipe, known = [], self.training.recipe, self.schema.by_name
-        noise = self.deviations[""] / self.size
+        for column in self.schema.columns:
+            if not column.features:
+                continue
+            if column.name in self.levels:
+                sums = column.level_sums(self.levels[column.name].by_text, self.size)
+            else:
+                sums = self.sums[column.name]
+            noise = self.deviations[column.name] / self.size
+            sure = recipe.sure * self.deviations[column.name] / self.size
+            blocks.append(
+                Block(
+                    len(column.features), sums / self.size, ordered=column.ordered,
+                    filled=column.filled, whole=column.whole, noise=noise, alike=recipe.alike,
+                    least=sure / 2.0 if column.ordered else max(recipe.rare, sure), slot=sure,
+                    rows=column.place_rows,
+                )
+            )  # fmt: skip
         for pair, sums in zip(self.pairs, self.pair_sums, strict=True):
-            each = zip(pair.columns, pair.shape, strict=True)
-            first, second = (kernel(known[name], count) for name, count in each)
-            prior = np.asarray(recipe.together * np.kron(first, second), dtype=np.float64)
-            shares = sums / self.size
-            ordered = [known[name].ordered for name in pair.columns]
+            first, second = known[pair.columns[0]], known[pair.columns[1]]
+            noise, shares = self.deviations[""] / self.size, sums / self.size
+            prior: Any = np.kron(kernel(first, pair.shape[0]), kernel(second, pair.shape[1]))
+            ordered = [first.ordered, second.ordered]
             merged = filled_cells(shares.reshape(pair.shape), ordered, recipe.rare_cells, noise)
+            prior = np.asarray(recipe.together * prior, dtype=np.float64)
             blocks.append(
                 Block(len(sums), shares, whole=False, noise=noise, merged=merged, prior=prior)
             )
         return blocks
 
-    @property
-    def size(self) -> float:
-        """The number of units: public, or as released."""
-        if self.public.exact:
-            return float(self.public.exact)
-        return max(float(self.per_class.sum()), self.deviations[""], 1.0)
-
-    @cached_property
-    def counts(self) -> TargetCounts:
-        """What was released of the targets."""
-        return TargetCounts(self.per_class, self.size, self.deviations[""])
-
-    @cached_property
-    def seen(self) -> TargetView:
-        """What those counts say."""
-        return self.training.target.seen(self.counts, self.training.recipe.signal)
-
-    def _blocks(self) -> list[Block]:
-        """Return what is known of the features of every column of the completed schema."""
-        blocks = []
-        for column in self.schema.columns:
-            if not column.features:
-                continue
-            width = len(column.features)
-            if column.name in self.levels:
-                sums = column.level_sums(self.levels[column.name].by_text, self.size)
-            else:
-                sums = self.sums[column.name]
-            hats, recipe = column.ordered, self.training.recipe
-            sure = recipe.sure * self.deviations[column.name] / self.size
-            least = sure / 2.0 if hats else max(recipe.rare, sure)
-            noise = self.deviations[column.name] / self.size
-            shares_of = sums / self.size
-            block = Block(width, shares_of, hats, column.filled, least, column.whole, noise)
-            blocks.append(replace(block, alike=recipe.alike, slot=sure, rows=column.place_rows))
-        return blocks
-
     def model(self, passage: Passage) -> FittedTable:
         """Train in the released coordinates and return the weights of the encoded features."""
-        training, blocks = self.training, [*self._blocks(), *self._pair_blocks()]
+        training, blocks, seen = self.training, self._blocks(), self.seen
         if training.last is not None:
             coords = self._coordinates(blocks, None)
             theta, noise_each = run_last(self, coords, passage)
-            variance = None if noise_each is None else np.full(len(coords.spectrum), noise_each**2)
-            found = None if variance is None else bars_of(coords, blocks, theta, variance)
-            return self._fitted(*coords.back(theta), found)
+            if noise_each is None:
+                return self._fitted(*coords.back(theta), None)
+            variance = np.full(len(coords.spectrum), noise_each**2)
+            return self._fitted(*coords.back(theta), bars_of(coords, blocks, theta, variance))
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
         rows = self.sample.table.encoded(self.schema, coords, self.pairs)
         public = training._facts(self.public, rows.shape[1], coords.norm, self.prepared.curvature)
-        public = replace(public, regularization=self._shrunk(public, noise, coords)[0])
+        push = push_of(public, noise)
+        public = replace(public, regularization=self._shrunk(public, push, coords))
         loss, origin = training.target.loss, None
         if not isinstance(loss, Softmax):
             origin = np.zeros(public.shape)
-            origin[-1] = self.seen.start / coords.bias
+            origin[-1] = seen.start / coords.bias
         (theta,) = solve_with(self.records(rows), public, passage, parts=(0, 1), origin=origin)
-        theta = training.target.expanded(theta)
-        held = coords.spectrum if coords.held is None else coords.held
-        theta = self.seen.calmed(np.asarray(theta), held, self._push(public, noise), public.ridge)
-        variance = self._variance(public, noise, coords, theta)
-        bars = bars_of(coords, blocks, theta, variance)
+        theta = seen.calmed(expanded(loss, theta), coords.held, push, public.ridge)
+        # about the variance that the noise gives each coordinate of the weights
+        bend = seen.bend
+        if loss.name == "logistic":
+            scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ coords.held)
+            bend = self.size * mean_bend(*scores)
+        firm = bend * np.where(coords.held > coords.doubt, coords.held, 0.0) + public.ridge
+        bars = bars_of(coords, blocks, theta, np.asarray((push / firm) ** 2))
         return self._fitted(*coords.back(theta), bars)
 
     def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
-        """Return what was released, by columns and by pairs."""
-        names = [column.name for column in self.schema.columns if column.features]
-        width = coef.shape[1] - sum(pair.features for pair in self.pairs)
+        """Return what was released, by columns and by pairs; say what released counts tell."""
+        names, notes, width = [], [], 0
+        counts: dict[str, Any] = {**self.sums, **self.levels}
+        for column in self.schema.columns:
+            name = column.name
+            if column.features:
+                names.append(name)
+                width += len(column.features)
+            if name in counts and nearly_none(
+                column, counts[name], self.size, self.deviations[name]
+            ):
+                notes.append(unread_note(column, learnt=name in self.schema.learnt))
         pairs = filled_pairs(self.pairs, coef[:, width:], (bars or [])[len(names) :])
         found = None if bars is None else dict(zip(names, bars, strict=False))
-        notes = (*self._unread(), *self.training.target.spoken(self.counts, self.bounds))
+        notes += self.training.target.spoken(self.counts, self.bounds)
         return FittedTable(
-            self.schema, coef[:, :width], intercept, notes, self.bounds, found, pairs
-        )
-
-    def _variance(
-        self, public: Public, noise: ObjectiveNoise, coords: Coordinates, theta: Floats
-    ) -> Floats:
-        """Return about the variance that the noise gives each coordinate of the weights."""
-        held = coords.spectrum if coords.held is None else coords.held
-        bend = self.seen.bend
-        if self.training.target.loss.name == "logistic":
-            scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ held)
-            bend = self.size * mean_bend(*scores)
-        firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
-        return np.asarray((self._push(public, noise) / firm) ** 2)
-
-    def _push(self, public: Public, noise: ObjectiveNoise) -> float:
-        """Return the deviation of the noise in the gradient, along any direction."""
-        z = noise.noise_multiplier * public.gradient_bound
-        return z if noise.law == "gaussian" else z * math.sqrt(public.features + 1.0)
-
-    def _unread(self) -> tuple[str, ...]:
-        """Say, from released counts, of which columns nearly no cell was read."""
-        counts: dict[str, Any] = {**self.sums, **self.levels}
-        return tuple(
-            unread_note(column, learnt=column.name in self.schema.learnt)
-            for column in self.schema.columns
-            if column.name in counts
-            and nearly_none(column, counts[column.name], self.size, self.deviations[column.name])
+            self.schema, coef[:, :width], intercept, tuple(notes), self.bounds, found, pairs
         )
 
     def records(self, rows: Any, *, every: bool = False) -> Records:
@@ -365,13 +305,14 @@ class TableRun:
 
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise | None) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
-        recipe = self.training.recipe
-        width = sum(block.width for block in blocks)
+        recipe, width = self.training.recipe, 0
+        for block in blocks:
+            width += block.width
         guess = self.public.size or self.public.most or 1
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,
             wide=is_wide(guess, width),
-            rank=(lambda *known: self._rank(noise, *known)) if recipe.truncated and noise else None,
+            rank=partial(self._rank, noise) if recipe.truncated and noise else None,
         )  # fmt: skip
 
     def _rank(self, noise: ObjectiveNoise, values: Floats, left: Floats) -> int:
@@ -384,41 +325,61 @@ class TableRun:
         lost = signal * (1.0 - np.cumsum(values) / max(float(values.sum()), 1e-12))
         return int(np.argmin(lost + spread * count / self.seen.bend**2)) + 1
 
-    def _shrunk(
-        self, public: Public, noise: ObjectiveNoise, coords: Coordinates
-    ) -> tuple[float, float]:
-        """Return the best Lambda from the least on, and the error of scores of typical variance.
+    def _shrunk(self, public: Public, push: float, coords: Coordinates) -> float:
+        """Return the best Lambda from the least on.
 
         A direction of variance s has the error s (Lambda^2 t + z^2 + v s) / (h s + Lambda)^2, t
         the typical square of a weight, z the noise, h the curvature and v the chance of who the
         rows are. The intercept is such a direction, which starts from a mean in doubt.
         """
-        z = self._push(public, noise)
         live = coords.spectrum[coords.spectrum > 0.0]
         if len(live) == 0:
-            return public.ridge, self.seen.signal
+            return public.ridge
         typical = self.seen.signal / float(live.sum())
         tried = public.ridge * np.exp(np.linspace(0.0, 5.0, 101))[:, None]
-        pushed = z * z + self.seen.scatter * live
+        pushed = push * push + self.seen.scatter * live
         each = live * (tried**2 * typical + pushed) / (self.seen.bend * live + tried) ** 2
-        errors = each.sum(axis=1) + self.seen.shift(z, coords.bias**2, tried[:, 0])
-        best = int(np.argmin(errors))
-        return float(tried[best, 0]), float(errors[best])
+        errors = each.sum(axis=1) + self.seen.shift(push, coords.bias**2, tried[:, 0])
+        return float(tried[int(np.argmin(errors)), 0])
 
 
-def _picked(labels: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
-    return np.asarray(labels[chosen])
+def push_of(public: Public, noise: ObjectiveNoise) -> float:
+    """Return the deviation of the noise in the gradient, along any direction."""
+    z = noise.noise_multiplier * public.gradient_bound
+    return z if noise.law == "gaussian" else z * math.sqrt(public.features + 1.0)
 
 
 def _cells(grids: dict[str, Grid], frame: Frame) -> list[Any]:
-    return [walked_cells(frame, name, grid) for name, grid in grids.items()]
+    """Return the candidates that are nearest to the numbers of columns."""
+    return [
+        WalkedSpread(frame.only(name), len(grid.points), partial(_nearest, name, grid))
+        for name, grid in grids.items()
+    ]
+
+
+def _nearest(name: str, grid: Grid, block: Frame, part: slice) -> Spread:
+    return cells_of(block.numbers(name), grid)
 
 
 def _spreads(
-    columns: list[Column], pairs: list[PairView], every: Sequence[Column], cells: int,
-    spread: Callable[[Any], Spread], frame: Frame, labels: Any,
+    schema: Schema, names: Sequence[str], pairs: Sequence[PairView], target: Target,
+    limits: Limits, frame: Frame, labels: Any,
 ) -> list[Any]:  # fmt: skip
     """Return the entries of columns, of pairs of them, and of the target behind them."""
-    found: list[Any] = [walked_spread(column, frame) for column in columns]
-    found += [walked_pair(pair, every, frame) for pair in pairs]
-    return [*found, walked(frame.rows, cells, lambda part: spread(labels[part]))]
+
+    def of_column(column: Column, block: Frame, part: slice) -> Spread:
+        return Spread.of_rows(column.spread(block.cells(column.name)), column.places)
+
+    def of_pair(pair: PairView, block: Frame, part: slice) -> Spread:
+        return Spread.of_rows(pair.entries(schema.columns, block.columns), pair.features)
+
+    def of_target(block: Frame, part: slice) -> Spread:
+        return target.spread(limits, labels[part])
+
+    found = []
+    for name in names:
+        column = schema.by_name[name]
+        found.append(WalkedSpread(frame.only(name), column.places, partial(of_column, column)))
+    for pair in pairs:
+        found.append(WalkedSpread(frame.only(*pair.columns), pair.features, partial(of_pair, pair)))
+    return [*found, WalkedSpread(frame.only(*frame.names[:1]), target.cells, of_target)]

@@ -14,7 +14,7 @@ the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import ClassVar
 
 from noisette import _validate
@@ -37,17 +37,8 @@ from noisette.tables.pipeline.categories import LearnCategories, keys_of
 from noisette.tables.pipeline.recipe import TableRecipe
 from noisette.tables.pipeline.shares import LearnShares
 from noisette.tables.pipeline.step import PreparedStep, Step
-from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample, is_wide
+from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample
 from noisette.tables.pipeline.target import Target
-
-__all__ = [
-    "FittedTable",
-    "PreparedTable",
-    "TableRun",
-    "TableSample",
-    "TableTraining",
-    "is_wide",
-]
 
 _HIDING = 1e-6  # of the budget, for where the solver stopped
 
@@ -122,67 +113,52 @@ class TableTraining(Algorithm[PreparedTable]):
         yield LearnShares(columns, exact_pure=public.delta == 0.0), recipe.shares
 
     def prepare(self, public: PublicBudget) -> PreparedTable:
-        """Return all steps and the model in one plan with the least noise for the budget."""
-        pure, loss, recipe = public.delta == 0.0, self.target.loss, self.recipe
+        """Return all steps and the model in one plan with the least noise for the budget.
+
+        Another last algorithm has its own part of epsilon and delta, and the steps the other one.
+        """
+        pure, loss, recipe, last = public.delta == 0.0, self.target.loss, self.recipe, self.last
         if pure and self.unknown:
             raise InvalidParameter(
                 f"the levels of column {self.unknown[0]!r} are to be learnt, which needs "
                 f"delta > 0, such as {_validate.proposed_delta(public.size)}; or list the levels."
             )
-        steps = tuple(self.steps(public))
-        if self.last is not None:
-            return self._prepared_with(self.last, steps, public)
-        share = public.epsilon * (recipe.model if pure else 1.0)
-        k = self.target.curvature(share, public.adjacency.contributions, recipe)
-        persons = public.grouped
-        model = (recipe.model, k, shape_of(loss), getattr(loss, "classes", 2), persons)
-        scale = _calibrated(steps, model, public.epsilon, public.delta, public.adjacency)
-        prepared = tuple(
-            (step, step.prepared(public, _scale(step, share, scale, public)))
-            for step, share in steps
-        )
-        plan = _plan(steps, model, scale, public)
-        noise = _noise(model, scale, public)
-        for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
-            facts = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
-            check_solve(facts, noise)
-        proofs = (*(("PERSON-MEAN",) if persons else ()), *self._proofs(steps))
-        return PreparedTable(public, plan, proofs, prepared, k)
-
-    def _proofs(self, steps: tuple[tuple[Step, float], ...]) -> tuple[str, ...]:
-        """Return the theorems of the steps and of the coordinates."""
-        proofs: tuple[str, ...] = ("PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR")
-        proofs += tuple(id_ for step, _ in steps for id_ in step.proofs)
+        steps, facts, k = tuple(self.steps(public)), public, 1.0
+        model: Model = None
+        if last is not None:
+            # proof: TABLE-LAST
+            part = 1.0 - recipe.model
+            facts = replace(public, epsilon=part * public.epsilon, delta=part * public.delta)
+        else:
+            share = public.epsilon * (recipe.model if pure else 1.0)
+            k = self.target.curvature(share, public.adjacency.contributions, recipe)
+            classes = getattr(loss, "classes", 2)
+            model = (recipe.model, k, shape_of(loss), classes, public.grouped)
+        scale = _calibrated(steps, model, facts.epsilon, facts.delta, facts.adjacency)
+        prepared, proofs = [], ["PLAN-BEFORE-LOOK", "WHITENING", "SMOOTHNESS-PRIOR"]
+        for step, share in steps:
+            prepared.append((step, step.prepared(facts, _scale(step, share, scale, facts))))
+            proofs += step.proofs
         proofs += weight_proofs(self.target.class_weight)
-        proofs += ("PAIR-CELLS",) if self.used_pairs else ()
-        return (*proofs, *self.target.loss.proofs)
-
-    def _prepared_with(
-        self, last: Recommendation, steps: tuple[tuple[Step, float], ...], public: PublicBudget
-    ) -> PreparedTable:
-        """Return all steps within their part of epsilon and delta, and the algorithm within its."""
-        # proof: TABLE-LAST
-        part = 1.0 - self.recipe.model
-        facts = replace(public, epsilon=part * public.epsilon, delta=part * public.delta)
-        scale = _calibrated(steps, None, facts.epsilon, facts.delta, facts.adjacency)
-        prepared = tuple(
-            (step, step.prepared(facts, _scale(step, share, scale, facts))) for step, share in steps
-        )
-        model = last.algorithm.prepare(last.public)
-        plan = Together(*(ready.plan for _, ready in prepared), model.plan)
-        proofs = (*self._proofs(steps), "TABLE-LAST", *model.proofs)
-        if self.target.class_weight is not None or public.grouped:
-            proofs += last.algorithm.weight_proofs
-        proofs += ("PERSON-ORDER",) if public.grouped else ()
-        return PreparedTable(public, plan, proofs, prepared, model=model)
+        proofs += ["PAIR-CELLS"] * bool(self.used_pairs) + list(loss.proofs)
+        if last is not None:
+            own = last.algorithm.prepare(last.public)
+            plan: Plan = Together(*(ready.plan for _, ready in prepared), own.plan)
+            proofs += ["TABLE-LAST", *own.proofs]
+            if self.target.class_weight is not None or public.grouped:
+                proofs += last.algorithm.weight_proofs
+            proofs += ["PERSON-ORDER"] * public.grouped
+            return PreparedTable(public, plan, tuple(proofs), tuple(prepared), model=own)
+        for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
+            facts_of_model = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
+            check_solve(facts_of_model, _noise(model, scale, public))
+        proofs = ["PERSON-MEAN"] * public.grouped + proofs
+        plan = _plan(steps, model, public, scale)
+        return PreparedTable(public, plan, tuple(proofs), tuple(prepared), k)
 
     def _facts(self, public: PublicBudget, features: int, norm: float, k: float) -> Public:
         """Return the facts of the model: rows of that norm, and the least Lambda for k."""
-        inner = Public(
-            epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency,
-            size=public.size, most=public.most, unit=public.unit, max_rows=public.max_rows,
-            loss=self.target.loss, features=features, norm_bound=norm,
-        )  # fmt: skip
+        inner = Public(**vars(public), loss=self.target.loss, features=features, norm_bound=norm)
         return of_curvature(inner, k)
 
     # --- the half that sees the data ---------------------------------------------------------
@@ -190,7 +166,8 @@ class TableTraining(Algorithm[PreparedTable]):
     def check(self, records: TableSample, prepared: Prepared) -> None:
         """Refuse what would break a bound, and rows in a place where the model cannot be solved."""
         super().check(records, prepared)  # type: ignore[arg-type]
-        check_place(records.rows, self.target.loss)
+        records.table.reserve(len(self.used_pairs))
+        check_place(records.table.input, self.target.loss)
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""
@@ -211,7 +188,7 @@ def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> floa
     """Return the step's noise for its share: of mu squared, or of epsilon where delta = 0."""
     if public.delta > 0.0:
         return scale / math.sqrt(share)
-    return scale * step.pure_cost / share
+    return float(scale * step.pure_cost / share)
 
 
 def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:
@@ -224,18 +201,16 @@ def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:
 
 
 def _plan(
-    steps: tuple[tuple[Step, float], ...], model: Model, scale: float, public: PublicBudget
+    steps: tuple[tuple[Step, float], ...], model: Model, public: PublicBudget, scale: float
 ) -> Plan:
     """Return all leaves in the order in which they run."""
-    learnt = [
-        step.plan(_scale(step, share, scale, public), public.adjacency) for step, share in steps
-    ]
-    if model is None:
-        return Together(*learnt) if len(learnt) > 1 else learnt[0]
-    hiding = Gaussian(scale / math.sqrt(_HIDING)) if public.delta > 0.0 else None
-    return Together(
-        *learnt, Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))
-    )
+    leaves = []
+    for step, share in steps:
+        leaves.append(step.plan(_scale(step, share, scale, public), public.adjacency))
+    if model is not None:
+        hiding = Gaussian(scale / math.sqrt(_HIDING)) if public.delta > 0.0 else None
+        leaves += [Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))]
+    return Together(*leaves) if len(leaves) > 1 else leaves[0]
 
 
 @lru_cache(maxsize=64)
@@ -244,7 +219,5 @@ def _calibrated(
     adjacency: Adjacency,
 ) -> float:  # fmt: skip
     public = PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, size=None)
-    return accounting.calibrate(
-        lambda scale: _plan(steps, model, scale, public),
-        epsilon=epsilon, delta=delta, adjacency=adjacency,
-    )  # fmt: skip
+    plan = partial(_plan, steps, model, public)
+    return accounting.calibrate(plan, epsilon=epsilon, delta=delta, adjacency=adjacency)

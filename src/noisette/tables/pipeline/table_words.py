@@ -18,19 +18,21 @@ def _columns(count: int, kind: str = "") -> str:
 
 def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
     """Return sentences about the parts of the budget, before anything is known of the rows."""
-    recipe = training.recipe
+    recipe, target = training.recipe, training.target
+    bought = f"the {target.ends} of {_columns(len(training.numbers), 'numeric ')}"
+    bought += " and of the target" * target.buys
     parts = [
-        (recipe.knots, training.target.bought(_columns(len(training.numbers), "numeric "))),
+        (recipe.knots, bought),
         (recipe.spikes, "single numbers that many people share"),
         (recipe.levels, f"the levels of {_columns(len(training.unknown))} that nobody listed"),
         (recipe.shares, "how the rows spread over features and labels"),
     ]
-    bought = [f"{percent(part)} went to {what}" for part, what in parts if part]
+    went = [f"{percent(part)} went to {what}" for part, what in parts if part]
     unit = "epsilon" if pure else "mu squared, the unit in which such costs add up"
     if training.last is not None:
         unit = "epsilon, and of delta"
     sentence = (
-        f"Of the budget, {', '.join(bought)} and {percent(recipe.model)} went to the weights "
+        f"Of the budget, {', '.join(went)} and {percent(recipe.model)} went to the weights "
         f"(parts of {unit}); all of it was charged before the first look at the rows."
     )
     if training.last is not None:

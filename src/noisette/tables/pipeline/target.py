@@ -5,7 +5,6 @@ counted, and what the released counts say about the noise, the start and the siz
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -20,27 +19,18 @@ from noisette.fitting.algorithms.learnt_target import BUYING
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.losses import Loss
 from noisette.tables.pipeline.bounds import LearnBounds, least_tail
-from noisette.tables.pipeline.cut_targets import cut_note
 from noisette.tables.pipeline.knots import LearnKnots
-from noisette.tables.pipeline.recipe import (
-    TableRecipe,
-    recipe_for,
-    recipe_for_curves,
-    recipe_for_number_curves,
-    recipe_for_numbers,
-    with_room_for,
-)
+from noisette.tables.pipeline.recipe import TableRecipe
 from noisette.tables.pipeline.shares import LearnSpikes, Spread
 from noisette.tables.pipeline.step import Step
-from noisette.tables.pipeline.walks import (
-    KNOTS,
-    cut_and_scaled,
-    spread_of_labels,
-    spread_of_numbers,
-)
 
 if TYPE_CHECKING:
     from noisette.tables.pipeline.table_training import TableTraining
+
+KNOTS = np.linspace(-1.0, 1.0, 9)
+"""Between which numbers to predict are counted."""
+LIMITS = "the limits of the target"
+"""Words that mark the note on targets that lie beyond them."""
 
 _BENT = 10.0
 _SLOTS = 2  # columns in which numbers that many people share are looked for
@@ -52,9 +42,8 @@ _RARE_LABEL = 0.15  # below, few rows reach a probability of 1/2
 # ranks are so noisy that no share of it helps.
 _TAIL, _HOPELESS, _LARGER = 0.1, 0.25, (0.15, 0.3)
 _RARER_CLASS, _SPREAD = 0.25, 0.25  # of a typical table: a share, a deviation in half ranges
+_MANY, _SURE = 0.02, 3.0  # of the targets, and deviations of the noise: so many were cut
 
-LINES, CURVES = "lines", "curves"
-"""The shapes of a model: what a column adds is one broken line, of few knots or of many."""
 Limits = tuple[float, float]
 
 
@@ -73,89 +62,6 @@ class TargetCounts:
     sums: Floats
     size: float
     deviation: float
-
-
-@dataclass(frozen=True)
-class Target(ABC):
-    """What is predicted, by public facts; `counts` are those that a training releases."""
-
-    loss: Loss
-
-    everybody: ClassVar[str]
-    """What a model that learnt nothing answers."""
-    typical: ClassVar[float]
-    """The variance of the scores of the best model of a typical table."""
-    bounds: ClassVar[Any] = (-1.0, 1.0)
-    """The limits of a number; None where they are bought."""
-    buys: ClassVar[bool] = False
-    """Whether the limits of the target are bought."""
-    class_weight: ClassVar[Any] = None
-    cells: ClassVar[Any]
-    """Into how many cells targets are counted."""
-
-    # --- before the data ------------------------------------------------------------------------
-
-    @abstractmethod
-    def recipe(
-        self, shape: str, public: PublicBudget, pairs: int = 0, **columns: Any
-    ) -> TableRecipe:
-        """Return the recipe for straight "lines" or "curves" of so many columns."""
-
-    def settled(
-        self, training: "TableTraining", public: PublicBudget, *, stated: bool
-    ) -> "TableTraining":
-        """Return the training with what the noise of its steps decides; `stated` is its share."""
-        return training
-
-    @abstractmethod
-    def number_steps(
-        self, grids: Sequence[Grid], recipe: TableRecipe
-    ) -> tuple[tuple[Step, float], ...]:
-        """Return the steps that learn of columns of numbers, with their parts of the budget."""
-
-    @abstractmethod
-    def curvature(self, epsilon: float, contributions: int, recipe: TableRecipe) -> float:
-        """Return the determinant's k for the part of epsilon that the model has."""
-
-    @abstractmethod
-    def typical_counts(self, rows: float) -> Floats:
-        """Return how the targets of a typical table spread over the cells."""
-
-    @abstractmethod
-    def typical_knots(self, recipe: TableRecipe) -> int:
-        """Return how many knots are bought of a column."""
-
-    @abstractmethod
-    def bought(self, columns: str) -> str:
-        """Say what is bought of so many columns of numbers."""
-
-    # --- rows, one by one -------------------------------------------------------------------------
-
-    @abstractmethod
-    def spread(self, limits: Limits, y: Any) -> Spread:
-        """Return the cells of every row."""
-
-    @abstractmethod
-    def solved(self, limits: Limits, y: Any) -> Any:
-        """Return the targets of rows as the loss takes them."""
-
-    def expanded(self, theta: Floats) -> Floats:
-        """Return released weights, a row for each score."""
-        return theta[None, :] if theta.ndim == 1 else theta
-
-    def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
-        """Return the weights of rows with those of their targets."""
-        return weights
-
-    # --- what released counts say -----------------------------------------------------------------
-
-    @abstractmethod
-    def seen(self, counts: TargetCounts, signal: float) -> "TargetView":
-        """Return what follows from the counts; `signal` is the usual variance of scores."""
-
-    @abstractmethod
-    def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
-        """Say, from released counts, what makes answers alike: a rare label, cut targets."""
 
 
 @dataclass(frozen=True)
@@ -196,26 +102,37 @@ class TargetView:
 
 
 @dataclass(frozen=True)
-class LabelTarget(Target):
+class LabelTarget:
     """One of `cells` labels; `class_weight` is public, or "balanced" by the released counts."""
 
-    cells: int = 2  # type: ignore[misc]
-    class_weight: tuple[float, ...] | str | None = None  # type: ignore[misc]
+    loss: Loss
+    cells: int = 2
+    """Into how many cells targets are counted."""
+    class_weight: tuple[float, ...] | str | None = None
 
     everybody: ClassVar[str] = "commonest label"
+    """What a model that learnt nothing answers."""
     typical: ClassVar[float] = 1.0
+    """The variance of the scores of the best model of a typical table."""
+    ends: ClassVar[str] = "knots"
+    """What is bought of columns of numbers."""
+    bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    """The limits of a number; None where they are bought."""
+    buys: ClassVar[bool] = False
+    """Whether the limits of the target are bought."""
 
-    def recipe(
-        self, shape: str, public: PublicBudget, pairs: int = 0, **columns: Any
-    ) -> TableRecipe:
-        """Return the recipe for labels."""
-        chosen = recipe_for_curves if shape == CURVES else recipe_for
-        return with_room_for(chosen(public, **columns), public, pairs, numbers=False)
+    # --- before the data ------------------------------------------------------------------------
+
+    def settled(
+        self, training: "TableTraining", public: PublicBudget, *, stated: bool
+    ) -> "TableTraining":
+        """Return the training with what the noise of its steps decides; `stated` is its share."""
+        return training
 
     def number_steps(
         self, grids: Sequence[Grid], recipe: TableRecipe
     ) -> tuple[tuple[Step, float], ...]:
-        """Return knots, and single numbers that many people share."""
+        """Return knots, and single numbers that many people share, with parts of the budget."""
         if not grids:
             return ()
         knots = LearnKnots(tuple(grids), recipe.depth, recipe.tails), recipe.knots
@@ -224,40 +141,35 @@ class LabelTarget(Target):
         return knots, (LearnSpikes(min(_SLOTS, len(grids))), recipe.spikes)
 
     def curvature(self, epsilon: float, contributions: int, recipe: TableRecipe) -> float:
-        """Return the k at which the determinant is free, or less."""
+        """Return the determinant's k for the model's part of epsilon: where it is free, or less."""
         # More than _BENT would leave so little regularisation that no solve is certain to end.
         return min(epsilon / (contributions * recipe.room), _BENT)
 
     def typical_counts(self, rows: float) -> Floats:
-        """Return a quarter of the rows for all rarer labels together."""
+        """Return the cells of a typical table: a quarter for all rarer labels together."""
         rest = max(self.cells - 1, 1)
         rarer = [rows * _RARER_CLASS / rest] * rest
         return np.array([rows - sum(rarer), *rarer])
 
     def typical_knots(self, recipe: TableRecipe) -> int:
-        """Return the knots of all halvings, and of the tails."""
+        """Return how many knots a column has: those of all halvings, and of the tails."""
         return int(2**recipe.depth - 1 + 2 * (recipe.tails > 0))
 
-    def bought(self, columns: str) -> str:
-        """Name the knots."""
-        return f"the knots of {columns}"
+    # --- rows, one by one -------------------------------------------------------------------------
 
     def spread(self, limits: Limits, y: Any) -> Spread:
-        """Return the label of every row."""
-        return spread_of_labels(self.cells, y)
+        """Return the cells of every row: its label."""
+        return Spread((np.arange(len(y)), y, np.ones(len(y))), self.cells)
 
     def solved(self, limits: Limits, y: Any) -> Any:
-        """Return signs for a binary loss, else the numbers of the labels."""
+        """Return targets as the loss takes them: signs for two labels, else their numbers."""
         return y if self.loss.kind == "multiclass" else np.where(y == 1, 1.0, -1.0)
-
-    def expanded(self, theta: Floats) -> Floats:
-        """Return one row of weights, or one for each label."""
-        expand = getattr(self.loss, "expand", None)
-        return theta[None, :] if expand is None else np.asarray(expand(theta))
 
     def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
         """Return the weights of rows times those of their labels."""
         return weights if self.class_weight is None else weighed(weights, self._factors(counts), y)
+
+    # --- what released counts say -----------------------------------------------------------------
 
     def _factors(self, counts: TargetCounts) -> Floats:
         """Return the weights of the classes: public, or from the released counts of labels."""
@@ -273,14 +185,17 @@ class LabelTarget(Target):
         return float(np.clip(math.log(sums[1] / sums[0]), -_ODDS, _ODDS))
 
     def seen(self, counts: TargetCounts, signal: float) -> TargetView:
-        """Return the odds, which scores of the logistic loss are, and its curvature there."""
+        """Return the odds, which scores of the logistic loss are, and its curvature there.
+
+        `signal` is the usual variance of scores.
+        """
         odds = self._odds(counts)
         share = 1.0 / (1.0 + math.exp(-abs(odds))) if self.cells == 2 else 0.5
         bend = counts.size * max(share * (1.0 - share), 0.02)
         return TargetView(odds if self.loss.name == "logistic" else 0.0, bend, signal)
 
     def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
-        """Speak of a rare label."""
+        """Say, from released counts, what makes answers alike: a rare label."""
         part = 1.0 / (1.0 + math.exp(abs(self._odds(counts)))) if self.cells == 2 else 0.5
         if part > _RARE_LABEL:
             return ()
@@ -294,26 +209,25 @@ class LabelTarget(Target):
 
 
 @dataclass(frozen=True)
-class NumberTarget(Target):
-    """A number between two limits, of which None is bought; it is scaled to [-1, 1]."""
+class NumberTarget:
+    """A number between two limits, of which None is bought; it is scaled to [-1, 1].
 
-    bounds: tuple[float | None, float | None] = (-1.0, 1.0)  # type: ignore[misc]
+    Its methods are those of `LabelTarget`.
+    """
+
+    loss: Loss
+    bounds: tuple[float | None, float | None] = (-1.0, 1.0)
 
     everybody: ClassVar[str] = "mean of the targets"
     typical: ClassVar[float] = 0.02
+    ends: ClassVar[str] = "limits"
     cells: ClassVar[int] = len(KNOTS)
+    class_weight: ClassVar[None] = None
 
     @property
-    def buys(self) -> bool:  # type: ignore[override]
+    def buys(self) -> bool:
         """Whether a limit is open."""
         return None in self.bounds
-
-    def recipe(
-        self, shape: str, public: PublicBudget, pairs: int = 0, **columns: Any
-    ) -> TableRecipe:
-        """Return the recipe for numbers."""
-        chosen = recipe_for_number_curves if shape == CURVES else recipe_for_numbers
-        return with_room_for(chosen(public, **columns), public, pairs, numbers=True)
 
     def settled(
         self, training: "TableTraining", public: PublicBudget, *, stated: bool
@@ -362,17 +276,24 @@ class NumberTarget(Target):
         """Return the knots between limits."""
         return recipe.public_knots
 
-    def bought(self, columns: str) -> str:
-        """Name the limits."""
-        return f"the limits of {columns}" + " and of the target" * self.buys
-
     def spread(self, limits: Limits, y: Any) -> Spread:
-        """Return the two knots around each number."""
-        return spread_of_numbers(cut_and_scaled(*limits, y))
+        """Return the two knots around each number, between which it is divided."""
+        place = np.interp(self.solved(limits, y), KNOTS, np.arange(len(KNOTS)))
+        below = np.minimum(place.astype(np.intp), len(KNOTS) - 2)
+        above = place - below
+        rows, which = np.tile(np.arange(len(place)), 2), np.concatenate([below, below + 1])
+        return Spread((rows, which, np.concatenate([1.0 - above, above])), len(KNOTS))
 
     def solved(self, limits: Limits, y: Any) -> Any:
-        """Return numbers cut to their limits and scaled to [-1, 1]."""
-        return cut_and_scaled(*limits, y)
+        """Return numbers cut to their limits and scaled to [-1, 1], row by row."""
+        # proof: ROW-LOCAL
+        low, high = limits
+        scaled = (np.clip(y, low, high) - (low / 2.0 + high / 2.0)) / ((high - low) / 2.0)
+        return np.asarray(np.clip(scaled, -1.0, 1.0))
+
+    def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
+        """Return the weights of rows as they are."""
+        return weights
 
     def seen(self, counts: TargetCounts, signal: float) -> TargetView:
         """Return the mean of the scaled targets, and at most their variance as signal."""
@@ -389,5 +310,24 @@ class NumberTarget(Target):
         )
 
     def spoken(self, counts: TargetCounts, limits: Limits) -> tuple[str, ...]:
-        """Speak of targets beyond a limit."""
-        return cut_note(counts.sums, counts.size, counts.deviation, limits)
+        """Return a sentence for each limit at which more targets lie than those beside explain.
+
+        Where targets run on smoothly, the knot at the end has half as many as its neighbour. Many
+        numbers are 0 and none below, so a lower limit of 0 is not spoken of.
+        """
+        (low, high), sums, size = limits, counts.sums, counts.size
+        ends = [("upper", high, sums[-1] - max(sums[-2], 0.0) / 2.0)]
+        if low != 0.0:
+            ends.append(("lower", low, sums[0] - max(sums[1], 0.0) / 2.0))
+        least = max(_MANY * size, _SURE * math.sqrt(1.25) * counts.deviation)
+        return tuple(
+            f"By the noisy counts, about {100.0 * found / size:.2g} % of the targets lie at "
+            f"the {which} limit {limit:g} or beyond it: the model takes them all for {limit:g}, "
+            f"and private scores of it are about targets that were cut so; with {LIMITS} further "
+            "out, stated by you, they would be told apart."
+            for which, limit, found in ends
+            if found > least
+        )
+
+
+Target = LabelTarget | NumberTarget

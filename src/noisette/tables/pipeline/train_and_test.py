@@ -20,12 +20,8 @@ from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.tables.pipeline.score_table import ScoreTable, codes_of, counted, table_for
 from noisette.tables.pipeline.step import PreparedStep
-from noisette.tables.pipeline.table_training import (
-    FittedTable,
-    PreparedTable,
-    TableSample,
-    TableTraining,
-)
+from noisette.tables.pipeline.table_run import FittedTable, TableSample
+from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
 
 
 @dataclass(frozen=True)
@@ -102,7 +98,7 @@ class TrainAndTest(Algorithm[PreparedTest]):
     def check(self, records: TableSample, prepared: PreparedTest) -> None:
         """Refuse what would break a bound, before anything is charged."""
         self.training.check(records, prepared)
-        if records.units > records.table.most_drawn:
+        if records.unit.count > records.table.most_drawn:
             raise InvalidParameter(f"test_share takes at most {records.table.most_drawn} rows.")
 
     def run(self, sample: TableSample, prepared: PreparedTest, passage: Passage) -> ScoredTable:
@@ -112,7 +108,7 @@ class TrainAndTest(Algorithm[PreparedTest]):
         assert prepared.step is not None
         # proof: TEST-SHARE
         tested = sample.table.drawn(
-            sample.units, self.share, passage.randomness,
+            sample.unit.count, self.share, passage.randomness,
             exact=prepared.public.exact is not None,
         )  # fmt: skip
         others = sample.part(each(np.logical_not, tested))

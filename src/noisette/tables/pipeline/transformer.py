@@ -3,7 +3,6 @@
 Nothing that depends on the data becomes an attribute except what was released.
 """
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette._scikit import TransformerMixin, check_is_fitted
+from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
@@ -21,53 +21,44 @@ from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.models.private import PrivateEstimator
-from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import Step, StepOutlook
 
 
-class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[misc]
-    """Learns released facts from X by one step, and maps rows with them, row by row."""
+class BudgetedEstimator(PrivateEstimator):
+    """An estimator with epsilon, delta, adjacency, population and random_state among its fields."""
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        """Check every parameter before the data are looked at."""
+        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
+        adjacency = Adjacency.of(self.adjacency)
+        if self.population is not None:
+            _validate.integer("population", self.population)
+        randomness = as_randomness(self.random_state)
+        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
+
+    def _public(self, unit: Unit, adjacency: Adjacency) -> PublicBudget:
+        """Return what is public before the charge."""
+        known = unit.known(adjacency, self.population)
+        _validate.delta_for(self.delta, known["size"])
+        return PublicBudget(
+            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known
+        )
+
+
+class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[misc]
+    """Learns released facts from X by one step, and maps rows with them, row by row.
+
+    A subclass has ``_step(public, features)``, which checks all parameters and returns the step;
+    ``_sample(X, y, sample_weight)``, which checks X (this sets ``n_features_in_``) and returns what
+    the step looks at; ``_checked(X)`` for ``transform``; ``_map(X)``, which maps the rows of it one
+    by one with the released facts; and ``_names_out(names)`` of the new columns.
+    """
 
     released_: Any
     privacy_: Guarantee | None
 
-    def __init__(
-        self, epsilon: float, delta: float, adjacency: str, population: int | None,
-        random_state: int | Randomness | None, ledger: Ledger | None,
-    ) -> None:  # fmt: skip
-        self.epsilon = epsilon
-        self.delta = delta
-        self.adjacency = adjacency
-        self.population = population
-        self.random_state = random_state
-        self.ledger = ledger
-
-    @abstractmethod
-    def _step(self, public: PublicBudget, features: int) -> Step:
-        """Return the step for so many columns; check all parameters."""
-
-    @abstractmethod
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """Check X (this sets ``n_features_in_``) and return what the step looks at."""
-
-    @abstractmethod
-    def _map(self, X: Any) -> Any:
-        """Return the rows of checked X, mapped one by one with the released facts."""
-
-    @abstractmethod
-    def _checked(self, X: Any) -> Any:
-        """Return X for ``transform``, with the columns that ``fit`` saw."""
-
-    @abstractmethod
-    def _names_out(self, names: NDArray[Any]) -> list[str]:
-        """Return the names of the new columns, made of those of the old ones."""
-
     def _known(self, step: Step) -> tuple[str, ...]:
         """Return the public facts of the step beside those of all steps."""
-        return ()
-
-    def _notes(self, step: Step) -> tuple[str, ...]:
-        """Return what was chosen, and why."""
         return ()
 
     # --- fitting ---------------------------------------------------------------------------
@@ -92,7 +83,12 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
         n, d = _validate.integer("n", n), _validate.integer("d", d)
         public = self._public(Unit(n), ledger.adjacency)
         step = self._step(public, d)
-        return StepOutlook.of(step, step.prepare(public), self._notes(step))
+        prepared = step.prepare(public)
+        cost = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
+        return StepOutlook(
+            step.name, prepared.plan, cost, public.delta, str(public.adjacency),
+            step.expected(prepared), step.notes,
+        )  # fmt: skip
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, persons: Any = None
@@ -133,34 +129,14 @@ class PrivateTransformer(TransformerMixin, PrivateEstimator):  # type: ignore[mi
             label="fit", model=type(self).__name__,
         )  # fmt: skip
         self.released_ = trained.released
+        facts = (
+            *size_facts(public, public.size), f"the {self.n_features_in_} columns and their names",
+            *self._known(step), "all parameters of the estimator and the program",
+        )  # fmt: skip
         self.privacy_ = self._stated(
-            trained.permit,
-            public=self._facts(public, step),
-            notes=self._notes(step),
-            proofs=trained.proofs,
-            unit=unit,
+            trained.permit, public=facts, notes=step.notes, proofs=trained.proofs, unit=unit,
             weighed=sample_weight is not None,
-        )
-
-    def _check_public(self) -> tuple[Ledger, Randomness]:
-        epsilon, delta = _validate.epsilon(self.epsilon), _validate.delta(self.delta)
-        adjacency = Adjacency.of(self.adjacency)
-        if self.population is not None:
-            _validate.integer("population", self.population)
-        randomness = as_randomness(self.random_state)
-        return self._ledger_to_charge(epsilon, delta, adjacency), randomness
-
-    def _public(self, unit: Unit, adjacency: Adjacency) -> PublicBudget:
-        known = unit.known(adjacency, self.population)
-        _validate.delta_for(self.delta, known["size"])
-        return PublicBudget(
-            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, **known
-        )
-
-    def _facts(self, public: PublicBudget, step: Step) -> tuple[str, ...]:
-        columns = f"the {self.n_features_in_} columns and their names"
-        given = "all parameters of the estimator and the program"
-        return (*size_facts(public, public.size), columns, *self._known(step), given)
+        )  # fmt: skip
 
     def _weights(self, sample_weight: Any, n: int) -> Any:
         if sample_weight is None:

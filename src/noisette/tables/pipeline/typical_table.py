@@ -21,232 +21,162 @@ S is the one thing that no public fact tells; docs/tables.md says on what it was
 """
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtri
 
 from noisette.core.mechanisms import ObjectiveNoise
 from noisette.core.plans.leaves import Noisy
-from noisette.fitting.algorithms import Public
 from noisette.tables.frame import Frame
 from noisette.tables.kinds.base import evenly_filled, falling
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
-from noisette.tables.pipeline.coordinates import Block, Coordinates, moment_of
+from noisette.tables.pipeline.coordinates import Block, moment_of
 from noisette.tables.pipeline.knots import LearnKnots
 from noisette.tables.pipeline.shares import LearnShares
 from noisette.tables.pipeline.table_rows import WholeFrame
-from noisette.tables.pipeline.table_training import (
-    PreparedTable,
-    TableRun,
-    TableSample,
-    TableTraining,
-)
+from noisette.tables.pipeline.table_run import TableRun, TableSample, push_of
+from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
 
 _LEVELS = 8  # guessed of a column whose levels nobody listed
+_UNLISTED = 1.0 - sum(part * part for part in falling(_LEVELS))
 _WEAK = 0.7  # of the signal lost; docs/tables.md says what it divides
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 
 
-@dataclass(frozen=True)
-class Weakness:
-    """A sentence if the model can hardly learn, and whether the plan cannot pay for the table."""
-
-    sentence: str = ""
-    hopeless: bool = False
-
-
-def judged(typical: "TypicalTable") -> Weakness:
-    """Say whether a typical table of that shape could teach anything."""
-    counts, rows, public = typical.deviations[""], int(typical.size), typical.public
-    used = len(typical.training.schema.used)
-    same = typical.training.target.everybody
-    everybody = f"so the model may do little better than to give everybody the {same}"
-    hopeless = counts > rows
-    if hopeless:
-        why = (
-            f"every count of rows gets noise of about {counts:,.3g} rows, so the plan cannot pay "
-            "for this table"
-        )
-    elif (lost := typical.lost) <= _WEAK:
-        return Weakness()
-    elif typical.drowned:
-        why = f"what fewer than half of the rows have in common drowns in the noise, {everybody}"
-    else:
-        part = 100.0 * lost
-        why = (
-            f"about {part:.0f} % of what there is to learn is lost to the noise on a typical table "
-            f"of that shape, {everybody}"
-        )
-    delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
-    unit = "persons" if public.grouped else "rows"
-    bounds = "low and high of the numeric columns, " if typical.hidden else ""
-    return Weakness(
-        f"From public facts alone ({rows:,} {unit}, {used:,} columns, "
-        f"epsilon = {public.epsilon:g}, delta = {public.delta:g}), {why}; use a larger epsilon, "
-        f"{delta}{bounds}more rows, or "
-        'fewer columns (kind = "ignore").',
-        hopeless,
-    )
-
-
 class TypicalTable(TableRun):
-    """The public half played through on a typical table: nothing here has seen a row."""
+    """The public half played through on a typical table: nothing here has seen a row.
+
+    `weight_noise` is the noise of a weight, `typical_weight` the size of one that matters.
+    """
 
     def __init__(self, training: TableTraining, prepared: PreparedTable, rows: int) -> None:
         nobody = TableSample(WholeFrame(Frame({})), np.zeros(0, dtype=np.intp))
         super().__init__(training, nobody, prepared)
-        self._rows = float(rows)
+        size = float(rows)
         self._hats = math.inf  # how many hats of a number whose knots are bought have rows
-        adjacency = self.public.adjacency
         for step, ready in prepared.steps:
             if isinstance(step, LearnKnots):
-                levels = step.reach(ready, self._rows)
+                levels = step.reach(ready, size)
                 self._hats = math.inf if levels == step.levels else 2**levels
             elif isinstance(step, LearnBounds):
-                self._hats = math.inf if step.found(ready, self._rows) else 1
+                self._hats = math.inf if step.found(ready, size) else 1
             elif isinstance(step, LearnCategories):
-                bar = step._mechanism(ready.scale).threshold(adjacency)
-                sigma = step._mechanism(ready.scale).sigma(adjacency)
-                self._guess_levels(bar)
+                bar, sigma = step.bar(ready)
                 self.deviations |= dict.fromkeys(training.unknown, sigma)
+                # a few levels for each column that nobody listed, those that reach the bar
+                counts = size * np.array(falling(_LEVELS))
+                shown = tuple(counts[counts >= bar].tolist())
+                names = tuple(map("level {}".format, range(len(shown))))
+                for name in training.unknown:
+                    self.levels[name] = ShownLevels(names, shown)
+                    self.facts[name] = {"categories": list(names)}
             elif type(step) is LearnShares:
-                sigma = step.deviation(ready.scale, adjacency)
-                self.deviations |= dict.fromkeys(training.counted, sigma)
-                self.deviations[""] = sigma
-        count = training.target.typical_knots(training.recipe)
-        self._bought = training.numbers
+                sigma = step.deviation(ready.scale, self.public.adjacency)
+                self.deviations |= dict.fromkeys([*training.counted, ""], sigma)
+        knots = list(map(float, range(training.target.typical_knots(training.recipe))))
         for name in training.numbers:
-            knots = [float(k) for k in range(count)]
             self.facts[name] = {"knots": knots, "center": knots[len(knots) // 2]}
         self.schema = training.schema.completed(self.facts, free=self.free)
-        every = dict.fromkeys(self._bought, self._hats)
-        self.sums = {
-            name: self._rows * self.schema.by_name[name].typical(every.get(name, math.inf))
-            for name in training.counted
-        }
-        self.per_class = training.target.typical_counts(self._rows)
+        for name in training.counted:
+            filled = self._hats if name in training.numbers else math.inf
+            self.sums[name] = size * self.schema.by_name[name].typical(filled)
+        self._see(training.target.typical_counts(size), size)
+        self.blocks = self._blocks()
+        self.names, self.width = [], 0
+        for column in self.schema.columns:
+            if column.features:
+                self.names.append(column.name)
+                self.width += len(column.features)
+        self._play()
 
-    @property
-    def size(self) -> float:
-        """The number of rows that was stated."""
-        return self._rows
-
-    def _guess_levels(self, bar: float) -> None:
-        """Guess a few levels for each column that nobody listed, those that reach the bar."""
-        counts = [self._rows * part for part in falling(_LEVELS) if self._rows * part >= bar]
-        names = tuple(f"level {k}" for k in range(len(counts)))
-        for name in self.training.unknown:
-            self.levels[name] = ShownLevels(names, tuple(counts))
-            self.facts[name] = {"categories": list(names)}
-
-    @property
-    def drowned(self) -> bool:
-        """Whether no feature that fewer than half of the rows have can be told from the noise."""
-        return self.training.recipe.sure * self.deviations[""] > 0.5 * self.size
-
-    @property
-    def hidden(self) -> bool:
-        """Whether noise hides where numbers lie, and stated bounds would tell it for free."""
-        return self._hats < math.inf and self.training.recipe.public_knots > 0
-
-    @property
-    def _noise(self) -> ObjectiveNoise:
-        return next(
-            leaf.mechanism
-            for leaf, _ in self.prepared.plan.leaves()
-            if isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise)
-        )
-
-    @cached_property
-    def _released(self) -> list[Block]:
-        """The blocks with noise on the shares: normal quantiles in an even, fixed order."""
-        blocks, names = self._blocks(), self._with_features
-        order = np.arange(1.0, sum(block.features for block in blocks) + 1.0)
-        noise = ndtri((_GOLDEN * order) % 1.0)
-        out, start = [], 0
-        for name, block in zip(names, blocks, strict=True):
+    def _play(self) -> None:
+        """Add noise to the shares, and find the coordinates and what is lost in them."""
+        training, signal = self.training, self.training.target.typical
+        # normal quantiles in an even, fixed order
+        noise = ndtri((_GOLDEN * np.arange(1.0, self.width + 1.0)) % 1.0)
+        released, start = [], 0
+        for name, block in zip(self.names, self.blocks, strict=True):
             own = block.noise * noise[start : start + block.features]
             start += block.features
             bare = block.rows is not None or name in self.levels
-            out.append(block if bare else replace(block, shares=block.shares + own))
-        return out
-
-    @property
-    def _with_features(self) -> list[str]:
-        return [column.name for column in self.schema.columns if column.features]
-
-    @cached_property
-    def _model(self) -> Coordinates:
-        return self._coordinates(self._released, self._noise)
-
-    @property
-    def _seen(self) -> float:
-        """The part of all that may matter that the coordinates tell apart, by its variance."""
-        told, every = [], 0.0
-        for name, clean, noisy in zip(
-            self._with_features, self._blocks(), self._released, strict=True
-        ):
-            quiet = replace(clean, noise=0.0)
-            told.append(moment_of(replace(quiet, merged=noisy.groups())))
-            if name in self._bought:
-                slots = quiet.features - (quiet.filled is not None)
-                quiet = replace(quiet, shares=evenly_filled(quiet.features, slots))
-            whole = moment_of(replace(quiet, least=0.0))
-            every += _UNLISTED if name in self.levels else whole.trace()
-        kept, width = sum(moment.trace() for moment in told), self._model.map.shape[1]
-        if width < sum(len(moment.mean) for moment in told):
-            values = np.concatenate([np.linalg.eigvalsh(each.covariance()) for each in told])
-            kept = np.sort(values)[::-1][:width].sum()
-        return min(1.0, float(kept) / max(every, 1e-12))
-
-    @property
-    def norm(self) -> float:
-        """The norm bound of the rows in their coordinates."""
-        return self._model.norm
-
-    @property
-    def width(self) -> int:
-        """The number of features."""
-        return sum(block.features for block in self._blocks())
-
-    def told_apart(self) -> dict[str, int]:
-        """Return for each column with features how many groups of them can be told apart."""
-        names = self._with_features
-        groups = (block.groups() for block in self._blocks())
-        return {name: len(set(g[g >= 0])) for name, g in zip(names, groups, strict=True)}
-
-    @cached_property
-    def lost(self) -> float:
-        """The part of the signal that is lost, as the module's docstring has it."""
-        coords, facts = self._model, self._facts(self._model)
-        ridge = self._shrunk(facts, self._noise, coords)[0]
-        seen, z = self._seen, self._push(facts, self._noise)
-        signal = self.training.target.typical
-        s = coords.spectrum
-        held = self.seen.bend * (s if coords.held is None else coords.held)
+            released.append(block if bare else replace(block, shares=block.shares + own))
+        for leaf, _ in self.prepared.plan.leaves():
+            if isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise):
+                mechanism = leaf.mechanism
+                break
+        coords = self._coordinates(released, mechanism)
+        width, self.norm = coords.map.shape[1], coords.norm
+        facts = training._facts(self.public, width + 1, coords.norm, self.prepared.curvature)
+        z, s, live = push_of(facts, mechanism), coords.spectrum, float(coords.spectrum.sum())
+        ridge = self._shrunk(facts, z, coords)
+        held = self.seen.bend * coords.held
         firm = held + ridge
-        t = seen * signal / max(float(s.sum()), 1e-12)
+        t = self._told(released, width) * signal / max(live, 1e-12)
         both = float(s @ (held / firm)) * t
         size = float(s @ ((held / firm) ** 2 * t + (z / firm) ** 2))
         lost = 1.0 - both**2 / max(size * signal, 1e-300)
         lost += self.seen.shift(z, coords.bias**2, ridge) / signal
-        return float(min(1.0, max(lost, 0.0)))
+        self.lost = float(min(1.0, max(lost, 0.0)))
+        """The part of the signal that is lost, as the module's docstring has it."""
+        self.weight_noise = z / self.seen.bend
+        self.typical_weight = math.sqrt(signal / max(live, 1e-12))
 
-    def _facts(self, coords: Coordinates) -> Public:
-        features = coords.map.shape[1] + 1
-        return self.training._facts(self.public, features, coords.norm, self.prepared.curvature)
+    def _told(self, released: list[Block], width: int) -> float:
+        """Return the part of all that may matter that coordinates tell apart, by its variance."""
+        told, every, kept, groups = [], 0.0, 0.0, 0
+        for name, clean, noisy in zip(self.names, self.blocks, released, strict=True):
+            quiet = replace(clean, noise=0.0)
+            told.append(moment_of(replace(quiet, merged=noisy.groups())))
+            kept += told[-1].trace()
+            groups += len(told[-1].mean)
+            if name in self.training.numbers:
+                slots = quiet.features - (quiet.filled is not None)
+                quiet = replace(quiet, shares=evenly_filled(quiet.features, slots))
+            whole = moment_of(replace(quiet, least=0.0))
+            every += _UNLISTED if name in self.levels else whole.trace()
+        if width < groups:
+            values = np.concatenate([np.linalg.eigvalsh(each.covariance()) for each in told])
+            kept = np.sort(values)[::-1][:width].sum()
+        return min(1.0, float(kept) / max(every, 1e-12))
 
-    def noise_and_weight(self) -> tuple[float, float]:
-        """Return the noise of a weight and the size of one that matters."""
-        coords = self._model
-        facts = self._facts(coords)
-        live = max(float(coords.spectrum.sum()), 1e-12)
-        return self._push(facts, self._noise) / self.seen.bend, math.sqrt(
-            self.training.target.typical / live
+    def weakness(self) -> tuple[str, bool]:
+        """Return a sentence if a typical table of that shape could hardly teach anything, else "".
+
+        And whether the plan cannot pay for the table at all.
+        """
+        training, public, rows = self.training, self.public, int(self.size)
+        counts = self.deviations[""]
+        everybody = (
+            "so the model may do little better than to give everybody the "
+            f"{training.target.everybody}"
         )
-
-
-_UNLISTED = 1.0 - sum(part * part for part in falling(_LEVELS))
+        hopeless = counts > rows
+        if hopeless:
+            why = (
+                f"every count of rows gets noise of about {counts:,.3g} rows, so the plan cannot "
+                "pay for this table"
+            )
+        elif self.lost <= _WEAK:
+            return "", False
+        elif training.recipe.sure * counts > 0.5 * self.size:
+            why = (
+                f"what fewer than half of the rows have in common drowns in the noise, {everybody}"
+            )
+        else:
+            why = (
+                f"about {100.0 * self.lost:.0f} % of what there is to learn is lost to the noise "
+                f"on a typical table of that shape, {everybody}"
+            )
+        delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
+        # noise hides where numbers lie, and stated bounds would tell it for free
+        hidden = self._hats < math.inf and training.recipe.public_knots > 0
+        bounds = "low and high of the numeric columns, " if hidden else ""
+        sentence = (
+            f"From public facts alone ({rows:,} {'persons' if public.grouped else 'rows'}, "
+            f"{len(training.schema.used):,} columns, epsilon = {public.epsilon:g}, delta = "
+            f"{public.delta:g}), {why}; use a larger epsilon, {delta}{bounds}more rows, or "
+            'fewer columns (kind = "ignore").'
+        )
+        return sentence, hopeless
