@@ -62,7 +62,7 @@ def worst_move(step: Any, adjacency: Adjacency, rng: np.random.Generator) -> flo
     return worst
 
 
-STEPS = [LearnSecondMoment(D, R), LearnScores(D, 2, R)]
+STEPS = [LearnSecondMoment(D, R), LearnScores(D, R, 2)]
 NAMES = ["second-moment", "scores"]
 
 

@@ -167,10 +167,10 @@ def test_persons_are_trained_on_or_tested_with_all_their_rows(relation: str) -> 
     assert fitted.privacy_.unit == "person"
     assert fitted.test_.counts.sum() == pytest.approx(95, abs=60)  # of persons, not of rows
     sample = TableSample(WholeFrame(Frame.of(table)), crowd.index, crowd)  # for labels, who it is
-    assert sample.units == crowd.count
+    assert sample.unit.count == crowd.count
     tested = drawn_for_test(crowd.count, 0.25, budget(relation, crowd.count), Randomness.secure())
     parts = [sample.part(side) for side in (tested, ~tested)]
     sides = [set(part.labels.tolist()) for part in parts]
-    assert [part.units for part in parts] == [len(side) for side in sides]
+    assert [part.unit.count for part in parts] == [len(side) for side in sides]
     assert sides[0] & sides[1] == set()
     assert len(sides[0] | sides[1]) == crowd.count

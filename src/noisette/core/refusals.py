@@ -22,7 +22,7 @@ REFUSALS: dict[str, Refusal] = {
     "entries": Refusal(
         "an entry of X is no finite number",
         ("models/inputs:without_data", "fitting/clipping:clip_factors",
-         "tables/pipeline/rows:check_rows",
+         "tables/pipeline/rows:RowStep.check",
          "fitting/algorithms/records:Records.check", "nn/arrays:as_rows", "nn/arrays:_numeric",
          "fitting/algorithms/streaming:_of_arrow"),
     ),

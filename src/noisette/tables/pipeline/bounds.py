@@ -18,9 +18,9 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.kinds import Column, Numeric, View
-from noisette.tables.pipeline.numbers import NumbersTransformer, check_columns, grids_of
+from noisette.tables.pipeline.numbers import NumbersStep, NumbersTransformer, grids_of
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step, exponential_epsilon
+from noisette.tables.pipeline.step import PreparedStep, exponential_epsilon
 
 _LEAST_TAIL, _LARGEST_TAIL = 0.01, 0.25
 
@@ -34,13 +34,9 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class LearnBounds(Step):
-    """Choose the quantiles `tail` and 1 - `tail` of each column.
+class LearnBounds(NumbersStep):
+    """Choose the quantiles `tail` and 1 - `tail` of each column."""
 
-    The sample's data are a list of float columns, NaN where a cell is missing, one for each grid.
-    """
-
-    grids: tuple[Grid, ...]
     tail: float = _LEAST_TAIL
     wider: bool = False
     """Whether limits are moved outwards, to where 1 % would lie beyond them for a normal law."""
@@ -48,8 +44,6 @@ class LearnBounds(Step):
     name: ClassVar[str] = "bounds"
     summary: ClassVar[str] = "two private quantiles of each numeric column"
     ups: ClassVar[tuple[bool | None, ...]] = (False, True)
-    """The ways in which columns are snapped to their grids (`core.grid.Placed`)."""
-    pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("QUANTILE", "ROW-LOCAL")
 
     def __post_init__(self) -> None:
@@ -88,11 +82,6 @@ class LearnBounds(Step):
         """Whether the ranks beyond each bound stand out of the noise among so many rows."""
         error = _rank_error(prepared.scale, len(self.grids), prepared.public.adjacency)
         return self.tail * rows >= NATS * error
-
-    def check(self, records: Sample, prepared: PreparedStep) -> None:
-        """Refuse another number of columns than was planned."""
-        super().check(records, prepared)
-        check_columns(records, len(self.grids))
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Bounds, ...]:
         """Return the bounds of every column."""

@@ -43,71 +43,53 @@ def card_of(model: Any, schema: Schema | None = None) -> dict[str, Any]:
             "a model with pairs of columns cannot be exported, since each cell of a card or graph "
             "counts by itself; train without pairs to export."
         )
-    facts = getattr(model, "schema_", schema)
-    weights = np.atleast_2d(np.asarray(model.coef_)).T
-    scale = 1.0
-    if facts is None:
-        columns = _features(model, weights)
+    of_tables, classifies = hasattr(model, "schema_"), hasattr(model, "classes_")
+    facts = model.schema_ if of_tables else schema
+    scale = 1.0 if of_tables or facts is None else facts.row_norm
+    weights = np.atleast_2d(np.asarray(model.coef_)).T / scale
+    if facts is None:  # the columns of a matrix: each number counts as it is
+        names = map(
+            str, getattr(model, "feature_names_in_", map("feature {}".format, range(len(weights))))
+        )
+        columns = [{"name": name, "slope": row.tolist(), "missing": [], "codes": []}
+                   for name, row in zip(names, weights, strict=True)]  # fmt: skip
     else:
-        scale = 1.0 if hasattr(model, "schema_") else facts.row_norm
-        weights = weights / scale
         columns = [{"name": column.name, **column.card(weights[part])}
                    for column, part in slices(facts.columns)]  # fmt: skip
+    cuts = [] if of_tables or facts is None else [scale]
+    if not (of_tables or classifies or model.norm_bound is None):
+        cuts.append(float(model.norm_bound) * scale)  # regressors predict of cut rows
     node: dict[str, Any] = {
         "noisette_card": CARD,
         "target": None if facts is None else facts.target,
-        "kind": "classifier" if hasattr(model, "classes_") else "regressor",
+        "kind": "classifier" if classifies else "regressor",
         "intercept": np.atleast_1d(np.asarray(model.intercept_)).tolist(),
-        "cut": _cut(model, facts, scale),
+        "cut": min(cuts, default=None),
         "columns": columns,
         "guarantee": model.privacy_.statement(),
     }
-    if node["kind"] == "regressor":
-        counts = isinstance(model, PoissonRegressor)
-        limits = getattr(model, "target_bounds_", None) if hasattr(model, "schema_") else None
-        limits = model.target_bounds if counts else limits
-        link = "log" if counts else "identity"
-        return node | {"link": link, "bounds": None if limits is None else list(map(float, limits))}
-    probabilities = hasattr(model, "predict_proba")
-    return node | {"classes": model.classes_.tolist(), "probabilities": probabilities}
-
-
-def _cut(model: Any, schema: Schema | None, scale: float) -> float | None:
-    """Return the length to which rows are cut before they are scored, None for none."""
-    if hasattr(model, "schema_"):
-        return None
-    lengths = [] if schema is None else [scale]
-    if not hasattr(model, "classes_") and model.norm_bound is not None:
-        lengths.append(float(model.norm_bound) * scale)  # regressors predict of cut rows
-    return min(lengths, default=None)
-
-
-def _features(model: Any, weights: Floats) -> list[dict[str, Any]]:
-    """Return the columns of a matrix: each number counts as it is."""
-    names = [str(each) for each in getattr(model, "feature_names_in_", ())]
-    names = names or [f"feature {k}" for k in range(len(weights))]
-    return [
-        {"name": name, "slope": row.tolist(), "missing": [], "codes": []}
-        for name, row in zip(names, weights, strict=True)
-    ]
+    if classifies:
+        probabilities = hasattr(model, "predict_proba")
+        return node | {"classes": model.classes_.tolist(), "probabilities": probabilities}
+    limits = getattr(model, "target_bounds_", None) if of_tables else None
+    counts = isinstance(model, PoissonRegressor)
+    limits = model.target_bounds if counts else limits
+    link = "log" if counts else "identity"
+    return node | {"link": link, "bounds": None if limits is None else list(map(float, limits))}
 
 
 def onnx_of(model: Any, schema: Schema | None = None) -> Any:
     """Return the ONNX model (`onnx.ModelProto`) of a fitted model; `schema` as in `card_of`."""
     try:
         import onnx
-        from onnx import helper
     except ImportError:
         raise MissingExtra("an ONNX graph needs onnx: pip install 'noisette[onnx]'.") from None
-    card = card_of(model, schema)
-    graph = _Graph(helper, len(card["intercept"]))
+    card, helper = card_of(model, schema), onnx.helper
+    graph = _Graph(onnx, len(card["intercept"]))
     plain = all("slope" in column for column in card["columns"])
     inputs = graph.matrix(card) if plain else [graph.column(each) for each in card["columns"]]
     outputs = graph.outputs(graph.score(card), card)
-    described = [
-        helper.make_tensor_value_info(name, kind, ["rows", *shape]) for name, kind, shape in outputs
-    ]
-    made = helper.make_graph(graph.nodes, "noisette", inputs, described, graph.constants)
+    made = helper.make_graph(graph.nodes, "noisette", inputs, outputs, graph.constants)
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _TABLES)]
     proto = helper.make_model(made, opset_imports=opsets, producer_name="noisette")
     proto.ir_version = 8
@@ -119,57 +101,62 @@ def onnx_of(model: Any, schema: Schema | None = None) -> Any:
 class _Graph:
     """Nodes and constants as they are made; `parts` are what columns add, with their squares."""
 
-    def __init__(self, helper: Any, outputs: int) -> None:
-        self._helper, self._outputs = helper, outputs
+    def __init__(self, onnx: Any, outputs: int) -> None:
+        self._onnx, self._types, self._outputs = onnx, onnx.TensorProto, outputs
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.parts: list[tuple[str, str]] = []
 
-    def constant(self, value: Any) -> str:
-        from onnx import numpy_helper
-
-        name = f"k{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
-        return name
-
-    def node(self, kind: str, inputs: list[str], name: str = "", **attributes: Any) -> str:
+    def node(self, kind: str, *inputs: Any, name: str = "", **attributes: Any) -> str:
+        """Add a node and return its name; an input that is no name becomes a constant."""
+        names = []
+        for each in inputs:
+            names.append(each if isinstance(each, str) else f"k{len(self.constants)}")
+            if not isinstance(each, str):
+                value = self._onnx.numpy_helper.from_array(np.asarray(each), names[-1])
+                self.constants.append(value)
         name = name or f"n{len(self.nodes)}"
-        self.nodes.append(self._helper.make_node(kind, inputs, [name], **attributes))
+        self.nodes.append(self._onnx.helper.make_node(kind, names, [name], **attributes))
         return name
+
+    def _described(self, name: str, kind: Any, *shape: int) -> Any:
+        return self._onnx.helper.make_tensor_value_info(name, kind, ["rows", *shape])
 
     def column(self, column: dict[str, Any]) -> Any:
         """Add what a column adds; return the description of its input."""
-        from onnx import TensorProto
-
-        kind = TensorProto.DOUBLE
+        name, kind = column["name"], self._types.DOUBLE
         if "slots" in column:
-            kind = TensorProto.INT64
+            kind = self._types.INT64
             rows = [*column["slots"], column["levels"][""]]  # the last one is for missing cells
-            self.parts.append(self._gathered(rows, column["name"]))
+            self.parts.append(self._gathered(rows, name))
         elif "levels" in column:
-            kind = TensorProto.STRING
+            kind = self._types.STRING
             self._levels(column)
         elif "cycle" in column:
-            self._cycle(column)
+            # what a day of the cycle adds; the last row of the table is for missing cells
+            rows = [*column["cycle"], column["missing"]]
+            length = np.array(float(len(rows) - 1))
+            day = self.node("Floor", name)
+            turns = self.node("Floor", self.node("Div", day, length))
+            day = self.node("Sub", day, self.node("Mul", turns, length))
+            # infinity has no day: it is NaN less NaN
+            place = self.node("Where", self.node("IsNaN", day), length, day)
+            self.parts.append(self._gathered(rows, self.node("Cast", place, to=self._types.INT64)))
         else:
             self._numbers(column)
-        return self._helper.make_tensor_value_info(column["name"], kind, ["rows"])
+        return self._described(name, kind)
 
     def matrix(self, card: dict[str, Any]) -> list[Any]:
         """Add what all columns of a matrix add; a NaN counts as 0, as ``missing="zero"`` has it."""
-        from onnx import TensorProto
-
         weights = np.array([column["slope"] for column in card["columns"]])
-        nothing = self.constant(np.array(0.0))
-        rows = self.node("Where", [self.node("IsNaN", [MATRIX]), nothing, MATRIX])
+        rows = self.node("Where", self.node("IsNaN", MATRIX), 0.0, MATRIX)
         self.parts.append(self._weighed(rows, weights))
-        shape = ["rows", len(weights)]
-        return [self._helper.make_tensor_value_info(MATRIX, TensorProto.DOUBLE, shape)]
+        return [self._described(MATRIX, self._types.DOUBLE, len(weights))]
 
     def _weighed(self, features: str, weights: Floats) -> tuple[str, str]:
         """Return what features add to the scores, and their squared length."""
-        adds = self.node("MatMul", [features, self.constant(weights)])
-        return adds, self.node("ReduceSumSquare", [features], axes=[1], keepdims=1)
+        adds = self.node("MatMul", features, weights)
+        return adds, self.node("ReduceSumSquare", features, axes=[1], keepdims=1)
 
     def _sums(self, pairs: list[Any]) -> tuple[list[float], float]:
         adds = np.zeros(self._outputs)
@@ -178,132 +165,102 @@ class _Graph:
         return adds.tolist(), float(sum(value * value for value, _ in pairs))
 
     def _gathered(self, rows: list[Any], place: str) -> tuple[str, str]:
-        adds, squares = zip(*(self._sums(pairs) for pairs in rows), strict=True)
-        tables = np.array(adds), np.array(squares)[:, None]
-        first, second = (
-            self.node("Gather", [self.constant(each), place], axis=0) for each in tables
-        )
-        return first, second
+        adds, squares = zip(*map(self._sums, rows), strict=True)
+        first = self.node("Gather", np.array(adds), place, axis=0)
+        return first, self.node("Gather", np.array(squares)[:, None], place, axis=0)
 
     def _numbers(self, column: dict[str, Any]) -> None:
-        axis = self.constant(np.array([1], dtype=np.int64))
-        cell = self.node("Unsqueeze", [column["name"], axis])
-        absent = self.node("IsNaN", [cell])
+        cell = self.node("Unsqueeze", column["name"], np.array([1], dtype=np.int64))
+        absent = self.node("IsNaN", cell)
         for code in column["codes"]:
-            same = self.node("Equal", [cell, self.constant(np.array(float(code)))])
-            absent = self.node("Or", [absent, same])
+            absent = self.node("Or", absent, self.node("Equal", cell, float(code)))
         features = self._views(cell, column) if "views" in column else self._hats(cell, column)
         adds, square = self._weighed(features, np.array(column["weights"]))
         missing, length = self._sums(column["missing"])
-        adds = self.node("Where", [absent, self.constant(np.array([missing])), adds])
-        square = self.node("Where", [absent, self.constant(np.array([[length]])), square])
-        self.parts.append((adds, square))
+        adds = self.node("Where", absent, np.array([missing]), adds)
+        self.parts.append((adds, self.node("Where", absent, np.array([[length]]), square)))
 
     def _between(self, value: str, low: Any, high: Any) -> str:
-        value = self.node("Max", [value, self.constant(np.array(low))])
-        return self.node("Min", [value, self.constant(np.array(high))])
+        return self.node("Min", self.node("Max", value, low), high)
 
     def _hats(self, cell: str, column: dict[str, Any]) -> str:
         """Return the hats: how far a step was climbed, less how far the next one was."""
         knots = np.array(column["knots"])
-        beyond = self.node("Sub", [cell, self.constant(knots[None, :-1])])
-        share = self.node("Div", [beyond, self.constant(np.diff(knots)[None, :])])
-        share = self._between(share, 0.0, 1.0)
-        none = self.node("Mul", [cell, self.constant(np.array(0.0))])
+        beyond = self.node("Sub", cell, knots[None, :-1])
+        share = self._between(self.node("Div", beyond, np.diff(knots)[None, :]), 0.0, 1.0)
+        none = self.node("Mul", cell, 0.0)
         # 0 times infinity is NaN: a number beyond all knots is cut before
-        none = self.node("Where", [self.node("IsNaN", [none]), self.constant(np.array(0.0)), none])
-        one = self.node("Add", [none, self.constant(np.array(1.0))])
-        reached = self.node("Concat", [one, share], axis=1)
-        passed = self.node("Concat", [share, none], axis=1)
-        return self.node("Sub", [reached, passed])
+        none = self.node("Where", self.node("IsNaN", none), 0.0, none)
+        reached = self.node("Concat", self.node("Add", none, 1.0), share, axis=1)
+        return self.node("Sub", reached, self.node("Concat", share, none, axis=1))
 
     def _views(self, cell: str, column: dict[str, Any]) -> str:
         found = []
         for view in column["views"]:
             value = self._between(cell, view["low"], view["high"])
-            if view["curve"] != "linear":
-                size = self.node("Abs", [value]) if view["curve"] == "signed-log1p" else value
-                grown = self.node("Add", [size, self.constant(np.array(1.0))])
-                sign = self.node("Sign", [value])
-                value = self.node("Log", [grown])
-                if view["curve"] == "signed-log1p":
-                    value = self.node("Mul", [sign, value])
-            value = self.node("Sub", [value, self.constant(np.array(view["zero"]))])
-            value = self.node("Mul", [value, self.constant(np.array(view["scale"]))])
-            found.append(value if view["power"] == 1 else self.node("Mul", [value, value]))
-        return self.node("Concat", found, axis=1)
-
-    def _cycle(self, column: dict[str, Any]) -> None:
-        """Add what a day of the cycle adds; the last row of the table is for missing cells."""
-        rows, cell = [*column["cycle"], column["missing"]], column["name"]
-        length = self.constant(np.array(float(len(rows) - 1)))
-        turns = self.node("Floor", [self.node("Div", [self.node("Floor", [cell]), length])])
-        day = self.node("Sub", [self.node("Floor", [cell]), self.node("Mul", [turns, length])])
-        # infinity has no day: it is NaN less NaN
-        place = self.node("Where", [self.node("IsNaN", [day]), length, day])
-        self.parts.append(self._gathered(rows, self.node("Cast", [place], to=7)))
+            if view["curve"] == "signed-log1p":
+                grown = self.node("Log", self.node("Add", self.node("Abs", value), 1.0))
+                value = self.node("Mul", self.node("Sign", value), grown)
+            elif view["curve"] != "linear":
+                value = self.node("Log", self.node("Add", value, 1.0))
+            value = self.node("Mul", self.node("Sub", value, view["zero"]), view["scale"])
+            found.append(value if view["power"] == 1 else self.node("Mul", value, value))
+        return self.node("Concat", *found, axis=1)
 
     def _levels(self, column: dict[str, Any]) -> None:
         """Add what a level adds: its row in a table, the last row for any other text."""
-        table: list[Any] = []
         places: dict[str, int] = {}
-        for text, pairs in column["levels"].items():
-            for spelling in _spellings(text):
-                places.setdefault(spelling, len(table))
-            table.append(pairs)
+        for row, text in enumerate(column["levels"]):
+            # the texts by which a level is most often written: ONNX has no rule for numbers
+            spellings = [text]
+            if text in ("true", "false"):
+                spellings += [text.capitalize(), text.upper()]
+            elif re.fullmatch(r"[+-]?\d+", text):
+                spellings.append(f"{text}.0")
+            for spelling in spellings:
+                places.setdefault(spelling, row)
+        table = [*column["levels"].values(), column["other"]]
         place = self.node(
-            "LabelEncoder", [column["name"]], domain="ai.onnx.ml", keys_strings=list(places),
-            values_int64s=list(places.values()), default_int64=len(table),
+            "LabelEncoder", column["name"], domain="ai.onnx.ml", keys_strings=list(places),
+            values_int64s=list(places.values()), default_int64=len(table) - 1,
         )  # fmt: skip
-        self.parts.append(self._gathered([*table, column["other"]], place))
+        self.parts.append(self._gathered(table, place))
 
     def score(self, card: dict[str, Any]) -> str:
         """Return the sum of all parts, cut where the card says so, and the intercept."""
         total, square = self.parts[0]
         for adds, more in self.parts[1:]:
-            total = self.node("Add", [total, adds])
-            square = self.node("Add", [square, more])
+            total, square = self.node("Add", total, adds), self.node("Add", square, more)
         if card["cut"] is not None:
-            length = self.node("Sqrt", [square])
-            length = self.node("Max", [length, self.constant(np.array(card["cut"]))])
-            share = self.node("Div", [self.constant(np.array(card["cut"])), length])
-            total = self.node("Mul", [total, share])
-        return self.node("Add", [total, self.constant(np.array([card["intercept"]]))])
+            length = self.node("Max", self.node("Sqrt", square), card["cut"])
+            total = self.node("Mul", total, self.node("Div", card["cut"], length))
+        return self.node("Add", total, np.array([card["intercept"]]))
 
-    def outputs(self, score: str, card: dict[str, Any]) -> list[tuple[str, Any, list[int]]]:
-        """Add what follows from the score, and return (name, type, shape) of all outputs."""
-        from onnx import TensorProto
-
+    def outputs(self, score: str, card: dict[str, Any]) -> list[Any]:
+        """Add what follows from the score, and return the descriptions of all outputs."""
+        types = self._types
         if card["kind"] == "regressor":
-            one = self.constant(np.array([1], dtype=np.int64))
             if card["link"] == "log":
-                score = self.node("Exp", [score])
+                score = self.node("Exp", score)
             if card["bounds"] is not None:
                 score = self._between(score, *card["bounds"])
-            self.node("Squeeze", [score, one], "prediction")
-            return [("prediction", TensorProto.DOUBLE, [])]
+            self.node("Squeeze", score, np.array([1], dtype=np.int64), name="prediction")
+            return [self._described("prediction", types.DOUBLE)]
         both = score
         if len(card["intercept"]) == 1:
-            nothing = self.node("Mul", [score, self.constant(np.array(0.0))])
-            both = self.node("Concat", [nothing, score], axis=1)
-        self.node("Identity", [score], "score")
-        first = self.node("ArgMax", [both], axis=1, keepdims=0)  # of equal scores the first
+            both = self.node("Concat", self.node("Mul", score, 0.0), score, axis=1)
+        self.node("Identity", score, name="score")
+        first = self.node("ArgMax", both, axis=1, keepdims=0)  # of equal scores the first
         labels = np.array(card["classes"])
-        kind = {"U": TensorProto.STRING, "b": TensorProto.BOOL, "f": TensorProto.DOUBLE}
+        known = {"U": types.STRING, "b": types.BOOL, "f": types.DOUBLE}
+        kind = known.get(labels.dtype.kind, types.INT64)
         labels = labels.astype(object) if labels.dtype.kind == "U" else labels
-        self.node("Gather", [self.constant(labels), first], "label", axis=0)
-        found: list[tuple[str, Any, list[int]]] = [
-            ("label", kind.get(np.array(card["classes"]).dtype.kind, TensorProto.INT64), [])
+        self.node("Gather", labels, first, name="label", axis=0)
+        found = [
+            self._described("label", kind),
+            self._described("score", types.DOUBLE, len(card["intercept"])),
         ]
-        found.append(("score", TensorProto.DOUBLE, [len(card["intercept"])]))
         if card["probabilities"]:
-            self.node("Softmax", [both], "probabilities", axis=1)
-            found.append(("probabilities", TensorProto.DOUBLE, [len(card["classes"])]))
+            self.node("Softmax", both, name="probabilities", axis=1)
+            found.append(self._described("probabilities", types.DOUBLE, len(card["classes"])))
         return found
-
-
-def _spellings(text: str) -> list[str]:
-    """Return the texts by which a level is most often written: ONNX has no rule for numbers."""
-    if text in ("true", "false"):
-        return [text, text.capitalize(), text.upper()]
-    return [text, f"{text}.0"] if re.fullmatch(r"[+-]?\d+", text) else [text]

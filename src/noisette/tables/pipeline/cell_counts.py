@@ -21,6 +21,7 @@ from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.units import Unit
 from noisette.models.outputs import size_facts
+from noisette.scores.layouts import places_of
 from noisette.tables import Schema
 from noisette.tables.encoding import names_of
 from noisette.tables.kinds import Cells, Column, canonical
@@ -91,11 +92,7 @@ def count_cells(
     _validate.delta_for(delta, known["size"], "delta")
     public = PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, **known)
     step = LearnShares(len(columns), exact_pure=delta == 0.0)
-    spreads = []
-    for column in columns:
-        rows = np.flatnonzero(codes[column.name] >= 0)
-        states = codes[column.name][rows].astype(np.intp)
-        spreads.append(Spread((rows, states, np.ones(len(rows))), len(column.states)))
+    spreads = [Spread(places_of(codes[c.name]), len(c.states)) for c in columns]
     trained = train(
         step, public, Sample(spreads, count=count).group(unit), ledger=ledger,
         randomness=randomness, label="noisette plan: counts of odd cells",

@@ -139,7 +139,13 @@ class Coordinates:
         matrix, out = self.map.toarray(), np.empty((X.shape[0], self.map.shape[1] + 1))
         for start in range(0, X.shape[0], _ROWS):
             part = slice(start, start + _ROWS)
-            piece = np.asarray(_beside(X[part], added, part) @ matrix) - self.centre
+            grids = [matrix_of(at[part], values[part], width) for width, (at, values) in added]
+            piece: Any = X[part]
+            if grids and sparse.issparse(X):
+                piece = sparse.hstack([piece, *grids], format="csr")
+            elif grids:
+                piece = np.hstack([piece, *(grid.toarray() for grid in grids)])
+            piece = np.asarray(piece @ matrix) - self.centre
             out[start : start + _ROWS, :-1] = clip_rows(piece, self.bound)
         out[:, -1] = self.bias
         return out
@@ -178,16 +184,6 @@ class Coordinates:
         return coef, theta[:, -1] * self.bias - weights @ self.centre
 
 
-def _beside(X: Any, added: Sequence[tuple[int, Entries]], part: slice) -> Any:
-    """Return encoded rows with the cells of pairs behind them."""
-    if not added:
-        return X
-    grids = [matrix_of(places[part], values[part], width) for width, (places, values) in added]
-    if sparse.issparse(X):
-        return sparse.hstack([X, *grids], format="csr")
-    return np.hstack([X, *(grid.toarray() for grid in grids)])
-
-
 def coordinates(
     blocks: Sequence[Block], *, floor: float, slack: float, intercept: float, wide: bool,
     rank: Callable[[Floats, Floats], int] | None = None,
@@ -197,7 +193,7 @@ def coordinates(
     `rank` says how many directions to keep, given their variances in decreasing order and what is
     left of each after whitening; None keeps all.
     """
-    moments = [moment_of(block) for block in blocks]
+    moments = list(map(moment_of, blocks))
     d = sum(len(moment.mean) for moment in moments)
     total = sum(moment.trace() for moment in moments)
     ridge = floor * _SPREAD * max(total, 0.1) / max(d, 1)
@@ -225,6 +221,10 @@ def coordinates(
         doubts.append((_FIRM * block.noise * slot / scale**2)[mine])
     spectrum = values[kept] / (values[kept] + ridge)
     bound = _bound(slack, spectrum)
+    # The part of each variance that is left when rows are cut to the bound: a row that has a rare
+    # feature is longer than others, by 1 / scale squared for a feature of 0 and 1, and cut more.
+    square = float(spectrum.sum()) - spectrum + 1.0 / (values[kept] + ridge)
+    uncut = np.minimum(1.0, bound**2 / np.maximum(square, 1e-12))
     return Coordinates(
         sparse.csr_matrix(sparse.block_diag(maps)) if maps else sparse.csr_matrix((0, 0)),
         np.concatenate(centres) if centres else np.zeros(0),
@@ -232,23 +232,13 @@ def coordinates(
         float(np.float32(intercept)),
         spectrum,
         tuple(each.shape[1] for each in maps),
-        np.concatenate(quiet or [np.zeros(0)]) * _left(bound, spectrum, values[kept] + ridge),
+        np.concatenate(quiet or [np.zeros(0)]) * uncut,
         np.concatenate(doubts or [np.zeros(0)]),
     )
 
 
 def _bound(slack: float, spectrum: Floats) -> float:
     return float(np.float32(slack * math.sqrt(max(float(spectrum.sum()), 1.0))))
-
-
-def _left(bound: float, spectrum: Floats, scale: Floats) -> Floats:
-    """Return the part of each variance that is left when rows are cut to the bound.
-
-    A row that has a rare feature is longer than others, by 1 / scale squared for a feature of 0 and
-    1, so it is cut more.
-    """
-    square = np.maximum(float(spectrum.sum()) - spectrum + 1.0 / scale, 1e-12)
-    return np.minimum(1.0, bound**2 / square)
 
 
 def _sparsely(
@@ -318,18 +308,15 @@ def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats | Non
         members = (group[:, None] == np.arange(size)) / np.maximum(
             np.bincount(group[group >= 0], minlength=size), 1
         )
-        return _root(np.asarray(members.T @ block.prior @ members))
-    hats = block.features - (block.filled is not None)
-    m = int(group[:hats].max(initial=-1)) + 1
-    if not block.ordered or m < 2:
-        return None
-    prior = np.eye(size)
-    apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
-    prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
-    return _root(prior)
-
-
-def _root(prior: Floats) -> Floats:
+        prior = np.asarray(members.T @ block.prior @ members)
+    else:
+        hats = block.features - (block.filled is not None)
+        m = int(group[:hats].max(initial=-1)) + 1
+        if not block.ordered or m < 2:
+            return None
+        prior = np.eye(size)
+        apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
+        prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
     values, vectors = np.linalg.eigh(prior)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 

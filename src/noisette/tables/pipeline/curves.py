@@ -4,6 +4,7 @@ A linear model of hats, levels and missing cells is additive: the score of a row
 average row plus what each column adds. All of it is post-processing of released values.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -129,8 +130,10 @@ def curves_of(
 def _curve(column: Column, weights: Floats, bars: Bars | None) -> ColumnCurve:
     form, at, rows = column.points
     centre = np.zeros(weights.shape[1]) if bars is None else np.array(bars.centre)
-    value = rows @ weights - centre
-    deviation = None if bars is None else _deviation(rows, bars)
+    value, deviation = rows @ weights - centre, None
+    if bars is not None:  # the noise of the cell, or of what is made of several features
+        deviation = np.sqrt((rows**2) @ np.array(bars.cells) ** 2)
+        deviation[~rows.any(axis=1)] = bars.nothing
     missing = missing_deviation = None
     if len(at) < len(rows):
         missing = _plain(value[-1:])[0]
@@ -141,13 +144,6 @@ def _curve(column: Column, weights: Floats, bars: Bars | None) -> ColumnCurve:
 
 def _plain(value: Floats) -> Floats:
     return value[:, 0] if value.shape[1] == 1 else value
-
-
-def _deviation(rows: Floats, bars: Bars) -> Floats:
-    """Return the noise at every point: that of the cell, or of what is made of several features."""
-    spread = np.sqrt((rows**2) @ np.array(bars.cells) ** 2)
-    spread[~rows.any(axis=1)] = bars.nothing
-    return np.asarray(spread)
 
 
 def score_unit(model: Any) -> str:
@@ -182,10 +178,7 @@ def plotted(
     for axes in pictures[count:]:
         axes.set_axis_off()
     for axes, curve in zip(pictures, curves, strict=False):
-        if curve.kind == "levels":
-            _levels(axes, curve)
-        else:
-            _line(axes, curve)
+        _draw(axes, curve)
         axes.set_title(curve.column, fontsize=10)
         if curve.note:
             axes.text(0.5, 0.5, "nearly no cell could be read", transform=axes.transAxes,
@@ -216,29 +209,23 @@ def _map(figure: Any, axes: Any, surface: "PairSurface", unit: str) -> None:
     figure.colorbar(shown, ax=axes, label=unit)
 
 
-def _each(curve: ColumnCurve) -> list[Any]:
+def _draw(axes: Any, curve: ColumnCurve) -> None:
+    """Draw bars of levels, or a line with its band; of several classes, one for each."""
     value = curve.value if curve.value.ndim == 2 else curve.value[:, None]
-    return list(zip(value.T, _COLOURS * (1 + value.shape[1] // len(_COLOURS)), strict=False))
-
-
-def _line(axes: Any, curve: ColumnCurve) -> None:
-    at = np.array(curve.at, dtype=np.float64)
-    if curve.kind == "date":
-        at = at.astype("datetime64[D]")
-    for value, colour in _each(curve):
-        axes.plot(at, value, color=colour, lw=1.8)
-        if curve.deviation is not None:
-            spread = 2.0 * curve.deviation
-            axes.fill_between(at, value - spread, value + spread, color=colour, alpha=0.2, lw=0)
-    axes.axhline(0.0, color="#666666", lw=0.7)
-
-
-def _levels(axes: Any, curve: ColumnCurve) -> None:
-    labels, places = curve.labels[:_NAMED], np.arange(len(curve.at[:_NAMED]))
-    each = _each(curve)
-    height = 0.8 / max(len(each), 1)
-    for k, (value, colour) in enumerate(each):
-        spread = None if curve.deviation is None else 2.0 * curve.deviation[:_NAMED]
-        axes.barh(places + k * height, value[:_NAMED], height, xerr=spread, color=colour, alpha=0.8)
-    axes.set_yticks(places, labels, fontsize=7)
+    noise = None if curve.deviation is None else 2.0 * curve.deviation
+    drawn = list(zip(value.T, itertools.cycle(_COLOURS), strict=False))
+    if curve.kind != "levels":
+        at = np.array(curve.at, dtype=np.float64)
+        at = at.astype("datetime64[D]") if curve.kind == "date" else at
+        for each, colour in drawn:
+            axes.plot(at, each, color=colour, lw=1.8)
+            if noise is not None:
+                axes.fill_between(at, each - noise, each + noise, color=colour, alpha=0.2, lw=0)
+        axes.axhline(0.0, color="#666666", lw=0.7)
+        return
+    places, height = np.arange(len(curve.at[:_NAMED])), 0.8 / max(len(drawn), 1)
+    noise = None if noise is None else noise[:_NAMED]
+    for k, (each, colour) in enumerate(drawn):
+        axes.barh(places + k * height, each[:_NAMED], height, xerr=noise, color=colour, alpha=0.8)
+    axes.set_yticks(places, curve.labels[:_NAMED], fontsize=7)
     axes.invert_yaxis()

@@ -48,8 +48,20 @@ def note_for(fitted: TableModel) -> str:
 
 def effects_in(fitted: TableModel) -> list[Effect]:
     """Return one picture for each column."""
-    outputs = [str(each) for each in getattr(fitted.model, "classes_", ())]
-    return [_effect(curve, outputs, score_unit(fitted.model)) for curve in curves_in(fitted)]
+    outputs, found = list(map(str, getattr(fitted.model, "classes_", ()))), []
+    for curve in curves_in(fitted):
+        value = curve.value if curve.value.ndim == 2 else curve.value[:, None]
+        missing = None if curve.missing is None else np.atleast_1d(curve.missing).tolist()
+        found.append(
+            Effect(
+                curve.column, curve.labels, value.T.tolist(),
+                () if curve.kind == "levels" else curve.at,
+                None if curve.deviation is None else curve.deviation.tolist(),
+                missing, curve.missing_deviation, outputs if value.shape[1] > 1 else (),
+                score_unit(fitted.model), curve.note,
+            )
+        )  # fmt: skip
+    return found
 
 
 def surfaces_in(fitted: TableModel) -> tuple[PairSurface, ...]:
@@ -59,32 +71,15 @@ def surfaces_in(fitted: TableModel) -> tuple[PairSurface, ...]:
 
 def pair_effects_in(fitted: TableModel) -> list[PairEffect]:
     """Return one heat map for each pair of columns, of several classes one for each of them."""
-    outputs = [str(each) for each in getattr(fitted.model, "classes_", ())]
+    outputs = list(map(str, getattr(fitted.model, "classes_", ())))
     unit, found = score_unit(fitted.model), []
     for surface in surfaces_in(fitted):
         value = surface.value if surface.value.ndim == 3 else surface.value[:, :, None]
-        for k in range(value.shape[2]):
-            name = outputs[k] if value.shape[2] > 1 else ""
-            cells = value[:, :, k].tolist(), surface.deviation.tolist(), surface.known.tolist()
+        names = outputs if value.shape[2] > 1 else [""]
+        for name, own in zip(names, np.moveaxis(value, 2, 0), strict=True):
+            cells = own.tolist(), surface.deviation.tolist(), surface.known.tolist()
             found.append(PairEffect(surface.columns, surface.labels, *cells, unit, name))
     return found
-
-
-def _effect(curve: ColumnCurve, outputs: list[str], unit: str) -> Effect:
-    value = curve.value if curve.value.ndim == 2 else curve.value[:, None]
-    missing = None if curve.missing is None else np.atleast_1d(curve.missing).tolist()
-    return Effect(
-        curve.column,
-        curve.labels,
-        value.T.tolist(),
-        () if curve.kind == "levels" else curve.at,
-        None if curve.deviation is None else curve.deviation.tolist(),
-        missing,
-        curve.missing_deviation,
-        outputs if value.shape[1] > 1 else (),
-        unit,
-        curve.note,
-    )
 
 
 def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:

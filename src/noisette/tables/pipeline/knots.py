@@ -25,9 +25,9 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.kinds import Column, Hats
-from noisette.tables.pipeline.numbers import NumbersTransformer, check_columns, grids_of
+from noisette.tables.pipeline.numbers import NumbersStep, NumbersTransformer, grids_of
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step, exponential_epsilon
+from noisette.tables.pipeline.step import PreparedStep, exponential_epsilon
 
 _DEEPEST = 5
 _WITHOUT_SIZE = 3
@@ -49,24 +49,20 @@ class Knots:
 
 
 @dataclass(frozen=True)
-class LearnKnots(Step):
+class LearnKnots(NumbersStep):
     """Choose up to 2^levels - 1 knots for each column, level by level, and two in the tails.
 
-    The sample's data are a list of float columns, NaN where a cell is missing, one for each grid.
     After `levels` levels only the lowest and the highest part are halved, `tails` times more, and
     the last knot on each side is kept: beyond its outermost knots a number is cut, and cutting a
     quarter of all rows on each side costs more than any knot between.
     """
 
-    grids: tuple[Grid, ...]
     levels: int = 3
     tails: int = 0
 
     name: ClassVar[str] = "knots"
     summary: ClassVar[str] = "private quantiles of numeric columns, by halving"
     ups: ClassVar[tuple[bool | None, ...]] = (None,)
-    """The ways in which columns are snapped to their grids (`core.grid.Placed`)."""
-    pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("QUANTILE-TREE", "ROW-LOCAL")
 
     @property
@@ -119,11 +115,6 @@ class LearnKnots(Step):
                 return level
             part /= 2.0 if level < self.levels - 1 else 1.0
         return self.levels
-
-    def check(self, records: Sample, prepared: PreparedStep) -> None:
-        """Refuse another number of columns than was planned."""
-        super().check(records, prepared)
-        check_columns(records, len(self.grids))
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Knots, ...]:
         """Return the knots of every column."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.models import inputs
 from noisette.tables.kinds import Column, encode_rows
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import Step
+from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.transformer import PrivateTransformer
 
 
@@ -36,14 +36,31 @@ class ColumnCells:
         return self.cells.tolist()
 
 
+@dataclass(frozen=True)
+class NumbersStep(Step):
+    """A step on columns of numbers, NaN where a cell is missing, one for each grid of candidates.
+
+    The sample's data are a list of float columns.
+    """
+
+    grids: tuple[Grid, ...]
+
+    pure: ClassVar[bool] = True
+    ups: ClassVar[tuple[bool | None, ...]]
+    """The ways in which columns are snapped to their grids (`core.grid.Placed`)."""
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse another number of columns than was planned, or columns of other lengths."""
+        super().check(records, prepared)
+        shapes = list(map(np.shape, records.data))
+        if shapes != [(records.count,)] * len(self.grids):
+            raise InvalidData("there must be one column of equal length for each that was planned.")
+
+
 class EncodingTransformer(PrivateTransformer):
-    """Columns become features by an encoder made of released facts, side by side."""
+    """Columns become features side by side, by encoders that ``_encoder(name, released)`` makes."""
 
     sparse_output: bool = False
-
-    def _encoder(self, name: str, found: Any) -> Column:
-        """Return the encoder of one column, from what was released of it."""
-        raise NotImplementedError
 
     def _encoders(self, names: Iterable[Any]) -> list[Column]:
         return [
@@ -105,9 +122,3 @@ def grids_of(bounds: Any, columns: int) -> tuple[Grid, ...]:
             "None for each column; None stands for an unknown bound in a pair, too."
         )
     return tuple(Grid() if each is None else Grid(*each) for each in pairs)
-
-
-def check_columns(sample: Sample, columns: int) -> None:
-    """Refuse another number of columns than was planned, or columns of other lengths."""
-    if len(sample.data) != columns or any(np.shape(c) != (sample.count,) for c in sample.data):
-        raise InvalidData("there must be one column of equal length for each that was planned.")

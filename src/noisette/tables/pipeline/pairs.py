@@ -13,7 +13,6 @@ from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
 from noisette.tables.kinds import Cells, Column
-from noisette.tables.kinds.base import Points
 from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import LABELS
 from noisette.tables.pipeline.pair_cells import PairView
@@ -35,10 +34,10 @@ class ColumnPair(PairView):
 
     def times(self, factor: float) -> "ColumnPair":
         """Return the pair in another unit."""
-        centre = tuple(factor * each for each in self.centre)
         return replace(
-            self, weights=factor * self.weights, centre=centre, deviation=factor * self.deviation
-        )
+            self, weights=factor * self.weights, deviation=factor * self.deviation,
+            centre=tuple(factor * each for each in self.centre),
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, for a file."""
@@ -105,11 +104,8 @@ class PairSurface:
     @property
     def labels(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The points of both as texts, days as dates."""
-        first, second = (
-            tuple(map(LABELS[kind], points))
-            for kind, points in zip(self.kinds, self.at, strict=True)
-        )
-        return first, second
+        down, across = (LABELS[kind] for kind in self.kinds)
+        return tuple(map(down, self.at[0])), tuple(map(across, self.at[1]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and texts, for JSON."""
@@ -133,20 +129,16 @@ def checked_pairs(pairs: Any, schema: Schema) -> tuple[tuple[str, str], ...]:
             )
         first, second = map(str, each)
         for name in (first, second):
-            _check_column(name, known.get(name))
+            if name not in known or not known[name].used:
+                raise InvalidParameter(f"pairs: the model uses no column {name!r}.")
+            if known[name].unpaired:
+                raise InvalidParameter(f"pairs: column {name!r} {known[name].unpaired}.")
         if {first, second} in [set(other) for other in found]:
             raise InvalidParameter(f"the pair of {first!r} and {second!r} is stated twice.")
         found.append((first, second))
     if len(found) > _MOST_PAIRS:
         raise InvalidParameter(f"at most {_MOST_PAIRS} pairs can be used; got {len(found)}.")
     return tuple(found)
-
-
-def _check_column(name: str, column: Column | None) -> None:
-    if column is None or not column.used:
-        raise InvalidParameter(f"pairs: the model uses no column {name!r}.")
-    if column.unpaired:
-        raise InvalidParameter(f"pairs: column {name!r} {column.unpaired}.")
 
 
 def pair_scores(
@@ -165,13 +157,12 @@ def filled_pairs(
     views: Sequence[PairView], coef: Floats, bars: Sequence[Bars]
 ) -> tuple[ColumnPair, ...]:
     """Return the pairs with their weights and the noise of every cell."""
-    found, start = [], 0
+    found = []
     for pair, bar in zip(views, bars, strict=True):
-        stop = start + pair.features
-        weights = np.asarray(coef[:, start:stop]).reshape(len(coef), *pair.shape)
+        own, coef = np.split(np.asarray(coef), [pair.features], axis=1)
+        weights = own.reshape(len(own), *pair.shape)
         deviation = np.array(bar.cells).reshape(pair.shape)
         found.append(ColumnPair(pair.columns, pair.kept, weights, bar.centre, deviation))
-        start = stop
     return tuple(found)
 
 
@@ -180,7 +171,8 @@ def surfaces_of(schema: Schema, pairs: Sequence[ColumnPair]) -> tuple[PairSurfac
     found = []
     for pair in pairs:
         first, second = (schema.by_name[name].points for name in pair.columns)
-        at = (_at(first, pair.kept[0]), _at(second, pair.kept[1]))
+        down, across = pair.kept
+        at = tuple(first.at[k] for k in down), tuple(second.at[k] for k in across)
         value = np.moveaxis(pair.weights - np.array(pair.centre)[:, None, None], 0, -1)
         value = value[:, :, 0] if value.shape[2] == 1 else value
         known = (pair.weights != 0.0).any(axis=0)  # cells that are left out have no weight
@@ -188,7 +180,3 @@ def surfaces_of(schema: Schema, pairs: Sequence[ColumnPair]) -> tuple[PairSurfac
             PairSurface(pair.columns, (first.form, second.form), at, value, pair.deviation, known)
         )
     return tuple(found)
-
-
-def _at(points: Points, kept: Sequence[int]) -> tuple[Any, ...]:
-    return tuple(points.at[k] for k in kept)

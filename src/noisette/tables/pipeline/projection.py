@@ -12,17 +12,15 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import Gaussian
-from noisette.core.plans import Plan, Run
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.second_moment import second_moment
-from noisette.fitting.clipping import checked_bound, clip_rows
-from noisette.tables.pipeline.rows import RowsTransformer, bounded_rows, check_rows
+from noisette.fitting.clipping import clip_rows
+from noisette.tables.pipeline.rows import RowStep, RowsTransformer
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep
 
 
 @dataclass(frozen=True)
@@ -32,33 +30,17 @@ class Moment:
     total: tuple[tuple[float, ...], ...]
     count: float
 
-    @property
-    def mean(self) -> Floats:
-        """The mean of x x', as a matrix."""
-        return np.array(self.total) / self.count
-
 
 @dataclass(frozen=True)
-class LearnSecondMoment(Step):
-    """Release sum x x' of rows of norm at most `bound`.
+class LearnSecondMoment(RowStep):
+    """Release sum x x'; its bound is sqrt(2) R^2 under replace-one.
 
-    The sample's data are a matrix of rows, dense or CSR; longer rows are cut to the bound. The
-    count is the public number of records, else the public guess, else the trace over `bound`^2.
+    The count is the public number of records, else the public guess, else the trace over `bound`^2.
     """
-
-    features: int
-    bound: float = 1.0
 
     name: ClassVar[str] = "second-moment"
     summary: ClassVar[str] = "the private second moment of rows"
     proofs: ClassVar[tuple[str, ...]] = ("SECOND-MOMENT", "WHITENING", "ROW-LOCAL")
-
-    def __post_init__(self) -> None:
-        checked_bound("bound", self.bound)
-
-    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
-        """Return one noisy symmetric matrix, whose bound is sqrt(2) R^2 under replace-one."""
-        return Run(Gaussian(scale))
 
     def expected(self, prepared: PreparedStep) -> str:
         """Say how large the noise of the mean moment is, against its trace."""
@@ -71,16 +53,12 @@ class LearnSecondMoment(Step):
             f"alike in all directions is {1.0 / self.features:.3g} R^2."
         )
 
-    def check(self, records: Sample, prepared: PreparedStep) -> None:
-        """Refuse rows that are not finite, or of another length than was planned."""
-        super().check(records, prepared)
-        check_rows(records, self.features)
-
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> Moment:
         """Return the noisy sum and its divisor."""
         public, bound = prepared.public, float(self.bound)
+        # proof: CLIP
         total = second_moment(
-            bounded_rows(sample.data, bound), bound, public.adjacency, passage,
+            clip_rows(sample.data, bound), bound, public.adjacency, passage,
             most=public.most or 2**30, weights=sample.weights,
         )  # fmt: skip
         count = float(public.size or max(np.trace(total) / bound**2, 1.0))
@@ -178,11 +156,12 @@ class PrivateProjection(RowsTransformer):
             self.released_, self.privacy_ = None, None
             return
         super()._fit(X, y, sample_weight, persons)
-        _, vectors = np.linalg.eigh(self.released_.mean)  # increasing
+        mean = np.array(self.released_.total) / self.released_.count
+        _, vectors = np.linalg.eigh(mean)  # increasing
         self.components_ = vectors[:, ::-1][:, : self.components].T.copy()
 
     def _map(self, X: Any) -> Any:
-        moved = bounded_rows(X, self._bound()) @ self.components_.T
+        moved = clip_rows(X, self._bound()) @ self.components_.T  # proof: CLIP
         dense = moved.toarray() if sparse.issparse(moved) else np.asarray(moved)
         return clip_rows(dense, self._bound())
 

@@ -1,76 +1,47 @@
-"""What the steps on rows of bounded norm share: clipping, exact sums, checks."""
+"""What the steps on rows of bounded norm share."""
 
-import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from noisette import _validate
-from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
-from noisette.core.bounded import Bounded
 from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian
+from noisette.core.plans import Plan, Run
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData
-from noisette.fitting.algorithms.second_moment import on_public_grid
-from noisette.fitting.clipping import checked_bound, clip_rows
-from noisette.fitting.losses.rows import Rows
+from noisette.fitting.clipping import checked_bound
 from noisette.models import inputs
 from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import Step
+from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.transformer import PrivateTransformer
 
-COUNT = 0.35
-"""What every row adds to the count, in units of the norm bound."""
 
-_BITS = 22  # sums of 2^30 rows are exact
+@dataclass(frozen=True)
+class RowStep(Step):
+    """A step on rows of so many features, cut to norm `bound`; data are a matrix, dense or CSR."""
 
+    features: int
+    bound: float = 1.0
 
-def check_rows(sample: Sample, features: int) -> None:
-    """Refuse rows that are not finite, or of another length than was planned."""
-    rows = sample.data
-    if rows.ndim != 2 or rows.shape[1] != features:
-        raise InvalidData("the rows must have the length that was planned.")
-    if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
-        raise InvalidData("rows must be finite: no NaN, no infinity.")
+    def __post_init__(self) -> None:
+        checked_bound("bound", self.bound)
 
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return one noisy vector, or symmetric matrix."""
+        return Run(Gaussian(scale))
 
-def bounded_rows(rows: Any, bound: float) -> Any:
-    """Return the rows cut to the norm bound, whatever they were."""
-    # proof: CLIP
-    return clip_rows(rows, bound)
-
-
-def class_sums(
-    rows: Any, bound: float, adjacency: Adjacency, weights: Floats, *,
-    labels: Any, classes: int,
-) -> Bounded:  # fmt: skip
-    """Return sum w x of the rows of each class, with a column of `COUNT` R.
-
-    Every record adds to one class only. Rows are cut to norm R = `bound`, whatever they were.
-    """
-    # proof: CLASS-SUMS
-    extra, features = COUNT * bound, rows.shape[1]
-    total = np.zeros((classes, features + 1))
-    for where, block in Rows(bounded_rows(rows, bound)).blocks():
-        w = weights[where]
-        share = block.multiply(w[:, None]).tocsr() if sparse.issparse(block) else block * w[:, None]
-        share = on_public_grid(share, bound, _BITS)  # proof: EXACT-SUM
-        added = on_public_grid(extra * w, bound, _BITS)
-        for number in range(classes):
-            mine = np.flatnonzero(labels[where] == number)
-            total[number, :features] += np.asarray(share[mine].sum(axis=0)).ravel()
-            total[number, -1] += added[mine].sum()
-    move = 2.0 * bound
-    if adjacency is not Adjacency.REPLACE_ONE:
-        move = math.hypot(bound, extra) * (1.0 + 2.0**-50)
-    return Bounded(total.ravel(), adjacency, "CLASS-SUMS", l2=move)
-
-
-def noisy_count(released: Floats, bound: float) -> Floats:
-    """Return the counts that a column of `COUNT` R stands for, at least 1."""
-    return np.maximum(np.asarray(released) / (COUNT * bound), 1.0)
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse rows that are not finite, or of another length than was planned."""
+        super().check(records, prepared)
+        rows = records.data
+        if rows.ndim != 2 or rows.shape[1] != self.features:
+            raise InvalidData("the rows must have the length that was planned.")
+        if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
+            raise InvalidData("rows must be finite: no NaN, no infinity.")
 
 
 class RowsTransformer(PrivateTransformer):

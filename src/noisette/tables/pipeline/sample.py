@@ -34,7 +34,9 @@ class Sample:
         self, data: Any, weights: Any = None, labels: Any = None, *, count: int | None = None
     ) -> None:
         self.data = data
-        self.weights: Floats | None = None if weights is None else each(_floats, weights)
+        self.weights: Floats | None = None
+        if weights is not None:
+            self.weights = each(partial(np.asarray, dtype=float), weights)
         self.labels = None if labels is None else each(np.asarray, labels)
         self.count = int(data.shape[0]) if count is None else int(count)
         self.unit = Unit(self.count)
@@ -59,12 +61,3 @@ class Sample:
             raise InvalidData("weights must be one number between 0 and 1 for each row.")
         if self.labels is not None and self.labels.shape != (self.count,):
             raise InvalidData("labels must have one entry for each row.")
-
-    @property
-    def present(self) -> Floats:
-        """The weights as numbers, 1 for each row where none were given."""
-        return np.ones(self.count) if self.weights is None else self.weights
-
-
-def _floats(values: Any) -> Floats:
-    return np.asarray(values, dtype=float)

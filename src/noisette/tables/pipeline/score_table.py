@@ -51,7 +51,7 @@ def table_for(
         step = ScoreTable(columns, exact_pure=exact)
         prepared = step.prepare(replace(public, delta=0.0) if exact else public)
         found.append((step.deviation(prepared.scale, public.adjacency), step, prepared))
-    _, step, prepared = min(found, key=lambda each: each[0])
+    _, step, prepared = min(found, key=itemgetter(0))
     return step, prepared
 
 

@@ -4,29 +4,35 @@ The sum of the rows of every class is one vector to which each record adds at mo
 whatever the number of columns and classes; so one noisy vector pays for all scores.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from noisette import _validate
 from noisette._scikit import check_is_fitted
 from noisette._typing import Floats, Labels
 from noisette.core.adjacency import Adjacency
+from noisette.core.bounded import Bounded
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import Gaussian
-from noisette.core.plans import Plan, Run
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.fitting.clipping import checked_bound
+from noisette.fitting.algorithms.second_moment import on_public_grid
+from noisette.fitting.clipping import clip_rows
+from noisette.fitting.losses.rows import Rows
 from noisette.models import inputs
 from noisette.models.outputs import labels_fact
-from noisette.tables.pipeline.rows import RowsTransformer, check_rows, class_sums, noisy_count
+from noisette.tables.pipeline.rows import RowStep, RowsTransformer
 from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.step import PreparedStep, Step
+
+_COUNT = 0.35  # what every row adds to the count, in units of the norm bound
+_BITS = 22  # sums of 2^30 rows are exact
 
 
 @dataclass(frozen=True)
@@ -47,26 +53,17 @@ class ClassMeans:
 
 
 @dataclass(frozen=True)
-class LearnScores(Step):
-    """Release the sum of the rows of each of `classes` classes, rows of norm at most `bound`.
+class LearnScores(RowStep):
+    """Release the sum of the rows of each of `classes` classes.
 
-    The sample's data are a matrix of rows, dense or CSR, and its labels are numbers from 0 on.
+    The sample's labels are numbers from 0 on.
     """
 
-    features: int
     classes: int = 2
-    bound: float = 1.0
 
     name: ClassVar[str] = "selector"
     summary: ClassVar[str] = "private scores of columns: how their means differ between classes"
     proofs: ClassVar[tuple[str, ...]] = ("CLASS-SUMS", "ROW-LOCAL")
-
-    def __post_init__(self) -> None:
-        checked_bound("bound", self.bound)
-
-    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
-        """Return one noisy vector."""
-        return Run(Gaussian(scale))
 
     def expected(self, prepared: PreparedStep) -> str:
         """Say how far off a class mean may be."""
@@ -78,22 +75,41 @@ class LearnScores(Step):
     def check(self, records: Sample, prepared: PreparedStep) -> None:
         """Refuse rows and labels that were not planned."""
         super().check(records, prepared)
-        check_rows(records, self.features)
         labels = records.labels
         if labels is None or not bool(np.all((labels >= 0) & (labels < self.classes))):
             raise InvalidData("every row needs a label of one of the classes.")
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> ClassMeans:
         """Return the noisy sums and counts of all classes."""
-        bound = float(self.bound)
-        noisy = passage.release(
-            class_sums(
-                sample.data, bound, prepared.public.adjacency, sample.present,
-                labels=sample.labels, classes=self.classes,
-            )
-        ).reshape(self.classes, self.features + 1)  # fmt: skip
-        counts = noisy_count(noisy[:, -1], bound)
+        sums = self._sums(sample, prepared.public.adjacency)
+        noisy = passage.release(sums).reshape(self.classes, self.features + 1)
+        counts = np.maximum(np.asarray(noisy[:, -1]) / (_COUNT * float(self.bound)), 1.0)
         return ClassMeans(tuple(map(tuple, noisy[:, :-1].tolist())), tuple(counts.tolist()))
+
+    def _sums(self, sample: Sample, adjacency: Adjacency) -> Bounded:
+        """Return sum w x of the rows of each class, with a column of `_COUNT` R.
+
+        Every record adds to one class only. Rows are cut to norm R, whatever they were.
+        """
+        # proof: CLASS-SUMS
+        bound, labels, weights = float(self.bound), sample.labels, sample.weights
+        assert labels is not None
+        weights = np.ones(sample.count) if weights is None else weights
+        extra, total = _COUNT * bound, np.zeros((self.classes, self.features + 1))
+        for where, block in Rows(clip_rows(sample.data, bound)).blocks():  # proof: CLIP
+            w = weights[where]
+            thin = sparse.issparse(block)
+            share = block.multiply(w[:, None]).tocsr() if thin else block * w[:, None]
+            share = on_public_grid(share, bound, _BITS)  # proof: EXACT-SUM
+            added = on_public_grid(extra * w, bound, _BITS)
+            for number in range(self.classes):
+                mine = np.flatnonzero(labels[where] == number)
+                total[number, :-1] += np.asarray(share[mine].sum(axis=0)).ravel()
+                total[number, -1] += added[mine].sum()
+        move = 2.0 * bound
+        if adjacency is not Adjacency.REPLACE_ONE:
+            move = math.hypot(bound, extra) * (1.0 + 2.0**-50)
+        return Bounded(total.ravel(), adjacency, "CLASS-SUMS", l2=move)
 
 
 class PrivateSelector(RowsTransformer):
@@ -160,7 +176,7 @@ class PrivateSelector(RowsTransformer):
     def _step(self, public: PublicBudget, features: int) -> LearnScores:
         _validate.integer("k", self.k)
         found = getattr(self, "classes_", self.classes)
-        return LearnScores(features, 2 if found is None else len(found), self._bound())
+        return LearnScores(features, self._bound(), 2 if found is None else len(found))
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
         rows, labels = inputs.rows_and_labels(self, X, y, 1)

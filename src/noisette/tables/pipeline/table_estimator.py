@@ -44,7 +44,7 @@ from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
 from noisette.tables.pipeline.table_rows import frame_of
 from noisette.tables.pipeline.table_run import FittedTable, TableSample
 from noisette.tables.pipeline.table_training import TableTraining
-from noisette.tables.pipeline.table_words import on_others, spent
+from noisette.tables.pipeline.table_words import spent
 from noisette.tables.pipeline.target import Goal, NumberTarget, Target
 from noisette.tables.pipeline.train_and_test import TrainAndTest, divided
 from noisette.tables.pipeline.transformer import BudgetedEstimator
@@ -129,8 +129,13 @@ class TableEstimator(BudgetedEstimator):
         self.__dict__.pop("test_", None)
         fitted, notes = trained.released, spent(training, pure=public.delta == 0.0)
         if self.test_share is not None:
-            fitted, self.test_ = fitted.fitted, fitted.scores
-            notes += (on_others(self.test_share), *self.test_.notes)
+            fitted, self.test_ = trained.released
+            notes += (
+                f"A share of {self.test_share:g} of the people, drawn without a look at their "
+                "values, had no part in the training; the scores in test_ are about them and "
+                "covered by this guarantee.",
+                *self.test_.notes,
+            )
         self.__dict__.update(goal.known)
         self._publish(fitted)
         self.feature_names_in_ = np.array(list(training.schema.by_name), dtype=object)
@@ -166,7 +171,17 @@ class TableEstimator(BudgetedEstimator):
         goal = self._read(schema, table.targets(y), table.rows, public.size)
         most = self._for_training(public)
         training = self._training(schema, goal.target, most)
-        self._judge(training, most)
+        if most.size is not None:
+            # warn before the charge if the model can hardly learn; refuse what cannot be paid for
+            if training.last is not None:
+                sentence, hopeless = training.last.warning, False
+            else:
+                typical = TypicalTable(training, training.prepare(most), most.size)
+                sentence, hopeless = typical.weakness()
+            if hopeless:
+                raise InvalidParameter(sentence)
+            if sentence:
+                warnings.warn(sentence, WeakModelWarning, stacklevel=4)
         algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
         return algorithm, public, TableSample(table, goal.y, unit), training, goal
 
@@ -184,7 +199,8 @@ class TableEstimator(BudgetedEstimator):
             share=self.share if self.share is not None else schema.share,
         )  # fmt: skip
         training = replace(bare, recipe=chosen)
-        training = target.settled(training, public, stated=self.share is not None)
+        if isinstance(target, NumberTarget):
+            training = target.settled(training, public, stated=self.share is not None)
         return replace(training, last=self._last(training, public))
 
     def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
@@ -214,30 +230,27 @@ class TableEstimator(BudgetedEstimator):
                 node = {"columns": node}
         else:
             raise InvalidParameter("schema must be a dictionary of kinds, a Schema or a path.")
-        node["columns"] = {
-            str(name): {"kind": facts} if isinstance(facts, str) else facts
-            for name, facts in node["columns"].items()
-        }
-        for facts in node["columns"].values():
+        columns: dict[str, Any] = {}
+        for name, facts in node["columns"].items():
+            columns[str(name)] = facts = {"kind": facts} if isinstance(facts, str) else facts
             if isinstance(facts, dict) and facts.get("kind") not in ("ignore", None):
                 facts.setdefault("missing_slot", True)
-        if not target:
-            name = TARGET
-            while name in node["columns"]:
-                name += "'"
-            for key, value in self._unnamed(name).items():
-                node.setdefault(key, value)
-        node.setdefault("unit", "one row is one record")
+        node["columns"], unnamed = columns, TARGET
+        while unnamed in columns:
+            unnamed += "'"
+        implied = ({} if target else self._unnamed(unnamed)) | {"unit": "one row is one record"}
+        for key, value in implied.items():
+            node.setdefault(key, value)
         schema = Schema.from_dict(node, learn=True)
         if self.delta > 0.0:
             return schema
         # Without a delta no level may be learnt; a public hash tells most of them apart for free.
         for column in schema.open:
             if column.buys == "levels":
-                facts = {"kind": "hashed", "buckets": _BUCKETS, "missing_slot": True}
-                node["columns"][column.name] = facts | (
-                    {"missing": list(column.missing)} if column.missing else {}
-                )
+                missing = {"missing": list(column.missing)} if column.missing else {}
+                columns[column.name] = {
+                    "kind": "hashed", "buckets": _BUCKETS, "missing_slot": True, **missing,
+                }  # fmt: skip
         return Schema.from_dict(node, learn=True)
 
     def _unit(self, given: Any, table: Any, adjacency: Adjacency) -> Unit:
@@ -255,20 +268,6 @@ class TableEstimator(BudgetedEstimator):
             )
         ids = given if named is None else table.persons()
         return inputs.unit_of(ids, table.rows, adjacency, table.input)
-
-    def _judge(self, training: TableTraining, public: PublicBudget) -> None:
-        """Warn before the charge if the model can hardly learn; refuse what cannot be paid for."""
-        if public.size is None:
-            return
-        if training.last is not None:
-            sentence, hopeless = training.last.warning, False
-        else:
-            typical = TypicalTable(training, training.prepare(public), public.size)
-            sentence, hopeless = typical.weakness()
-        if hopeless:
-            raise InvalidParameter(sentence)
-        if sentence:
-            warnings.warn(sentence, WeakModelWarning, stacklevel=5)
 
     def _for_training(self, public: PublicBudget) -> PublicBudget:
         """Return the public facts of those who are trained on."""

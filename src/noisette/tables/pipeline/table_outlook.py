@@ -9,7 +9,7 @@ from noisette import _validate
 from noisette.core import accounting
 from noisette.core.plans import Plan
 from noisette.fitting.losses import classifier_loss
-from noisette.report.numbers import steps_of
+from noisette.report.numbers import StepCost, steps_of
 from noisette.tables.pipeline.table_run import is_wide
 from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
 from noisette.tables.pipeline.typical_table import TypicalTable
@@ -27,7 +27,7 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class StepShare:
+class StepShare(StepCost):
     """One step of a table's training.
 
     Attributes
@@ -43,9 +43,6 @@ class StepShare:
 
     """
 
-    name: str
-    part: float
-    epsilon: float
     expected: str
 
 

@@ -1,7 +1,7 @@
 """The page for a reviewer of a model that was trained on a table."""
 
 import time
-from typing import Any
+from dataclasses import replace
 
 from noisette.core.ledger import Ledger
 from noisette.report import Subject, model_page
@@ -25,49 +25,32 @@ def page_of(
     folder: str = "FOLDER", date: str = "",
 ) -> str:  # fmt: skip
     """Return the report of a model whose guarantee speaks of the rows of its table."""
-    more: dict[str, Any] = {
-        "table": table,
-        "records": records,
-        "check": f"noisette inspect {folder}",
-    }
-    more["date"] = date or time.strftime("%Y-%m-%d", time.gmtime())
-    try:
-        pictures = {
-            "effects": effects_in(fitted), "effects_note": note_for(fitted),
-            "pair_effects": pair_effects_in(fitted), "weights": _weights(fitted),
-        }  # fmt: skip
-        return model_page(fitted.guarantee, _subject(fitted, **more, **pictures), ledger)
-    except Exception:
-        return model_page(fitted.guarantee, _subject(fitted, **more, effects_note=UNDRAWN), ledger)
-
-
-def _subject(fitted: TableModel, **more: Any) -> Subject:
     schema, model = fitted.schema, fitted.model
     stated, learnt = divided(schema)
-    return Subject(
-        title=f"A model that predicts “{schema.target}”",
-        unit=schema.protected,
-        facts=stated,
-        steps=cost_rows(model) if takes_tables(model) else (),
-        learnt=learnt,
-        scores=getattr(model, "test_", None),
-        schema=schema.fingerprint,
-        **more,
-    )
-
-
-def _weights(fitted: TableModel) -> list[tuple[str, str, str, str]]:
-    """Return (column, cell, what it adds, two deviations of its noise) in words.
-
-    Not of pairs, which may have a thousand cells: `noisette explain` lists them.
-    """
-    found = []
-    for row in column_weights_in(fitted):
-        values = row["weight"] if isinstance(row["weight"], list) else [row["weight"]]
-        noise = "unknown" if row["deviation"] is None else f"± {2.0 * row['deviation']:.2g}"
-        adds = ", ".join(f"{value:+.3g}" for value in values)
-        found.append((row["column"], row["at"], adds, noise))
-    return found
+    subject = Subject(
+        title=f"A model that predicts “{schema.target}”", unit=schema.protected, facts=stated,
+        steps=cost_rows(model) if takes_tables(model) else (), learnt=learnt,
+        scores=getattr(model, "test_", None), schema=schema.fingerprint, table=table,
+        records=records, check=f"noisette inspect {folder}", effects_note=UNDRAWN,
+        date=date or time.strftime("%Y-%m-%d", time.gmtime()),
+    )  # fmt: skip
+    try:
+        # (column, cell, what it adds, two deviations of its noise) in words; not of pairs, which
+        # may have a thousand cells: `noisette explain` lists them
+        weights = []
+        for row in column_weights_in(fitted):
+            values = row["weight"] if isinstance(row["weight"], list) else [row["weight"]]
+            noise = "unknown" if row["deviation"] is None else f"± {2.0 * row['deviation']:.2g}"
+            weights.append(
+                (row["column"], row["at"], ", ".join(map("{:+.3g}".format, values)), noise)
+            )
+        drawn = replace(
+            subject, effects=effects_in(fitted), effects_note=note_for(fitted),
+            pair_effects=pair_effects_in(fitted), weights=weights,
+        )  # fmt: skip
+        return model_page(fitted.guarantee, drawn, ledger)
+    except Exception:
+        return model_page(fitted.guarantee, subject, ledger)
 
 
 def facts_of(schema: Schema) -> list[tuple[str, str, str]]:

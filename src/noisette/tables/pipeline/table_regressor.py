@@ -21,7 +21,6 @@ from noisette.tables import Schema
 from noisette.tables.pipeline.table_estimator import TableEstimator
 from noisette.tables.pipeline.table_outlook import TableOutlook
 from noisette.tables.pipeline.table_run import FittedTable
-from noisette.tables.pipeline.table_words import target_cut
 from noisette.tables.pipeline.target import Goal, NumberTarget, Target
 
 LEARN = "learn"
@@ -150,8 +149,11 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         return self._foreseen(schema)._replace(y=numbers)
 
     def _told(self, target: Target) -> tuple[str, tuple[str, ...]]:
-        limits = self.target_bounds_
-        return BOUGHT_TARGET if target.buys else target_fact(*limits), (target_cut(*limits),)
+        low, high = self.target_bounds_
+        return BOUGHT_TARGET if target.buys else target_fact(low, high), (
+            f"Targets beyond {low:g} and {high:g} counted as these limits, and no prediction lies "
+            "beyond them: where many targets do, predictions are too near to the middle.",
+        )
 
     def _publish(self, fitted: FittedTable) -> None:
         low, high = self.target_bounds_ = fitted.bounds

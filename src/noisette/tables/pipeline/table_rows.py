@@ -27,7 +27,6 @@ from noisette.fitting.units import Persons, Unit, UnreadPersons
 from noisette.tables import Schema
 from noisette.tables.encoding import check_columns
 from noisette.tables.frame import Frame
-from noisette.tables.person_facts import PersonFacts
 from noisette.tables.pipeline.coordinates import Coordinates
 from noisette.tables.pipeline.pair_cells import CELLS, PairView
 from noisette.tables.pipeline.text_counts import TextCounts
@@ -215,7 +214,7 @@ class PartedFrame:
         if y is None:
             return self.input.apply(Frame.labels, (), None)
         found = beside(self.input, y)
-        if not all_of(_as_long, found, self.input):
+        if not all_of(lambda own, frame: len(own) == frame.rows, found, self.input):
             raise InvalidData("y must have one entry for each row of the table.")
         return found
 
@@ -223,7 +222,9 @@ class PartedFrame:
         """Return whose rows they are, not grouped yet."""
         facts = self.schema.persons
         assert facts is not None
-        ids = self.input.apply(partial(_identifiers, facts), (), None)
+        ids = self.input.apply(
+            lambda frame: facts.identifiers(facts.texts_of(frame.cells(facts.column))), (), None
+        )
         return UnreadPersons(ids, missing=facts.missing, max_rows=facts.max_rows)
 
     def ranks(
@@ -285,18 +286,10 @@ def _framed(schema: Schema, part: Any) -> Frame:
     return Frame.of(table, schema, target=schema.target in table.columns)
 
 
-def _identifiers(facts: PersonFacts, frame: Frame) -> Any:
-    return facts.identifiers(facts.texts_of(frame.cells(facts.column)))
-
-
 def _chosen_rows(frame: Frame, chosen: Any) -> Frame:
     if len(chosen) != frame.rows:
         raise InvalidData("the table changed while it was read.")
     return frame.take(np.flatnonzero(chosen))
-
-
-def _as_long(values: Any, frame: Frame) -> bool:
-    return len(values) == frame.rows
 
 
 def _ranks(

@@ -71,7 +71,7 @@ class TableSample:
         self, table: WholeFrame | PartedFrame, labels: Any, unit: Unit | None = None
     ) -> None:
         self.table, self.labels, self.unit = table, labels, unit or Unit(len(labels))
-        self.weights = self.unit.weights
+        self.rows, self.weights = table.input, self.unit.weights
         self.proofs: tuple[str, ...] = getattr(labels, "proofs", ())
         """The theorems about the place where the rows lie."""
 
@@ -382,4 +382,4 @@ def _spreads(
         found.append(WalkedSpread(frame.only(name), column.places, partial(of_column, column)))
     for pair in pairs:
         found.append(WalkedSpread(frame.only(*pair.columns), pair.features, partial(of_pair, pair)))
-    return [*found, WalkedSpread(frame.only(*frame.names[:1]), target.cells, of_target)]
+    return [*found, WalkedSpread(frame.only(next(iter(frame.columns))), target.cells, of_target)]

@@ -167,7 +167,7 @@ class TableTraining(Algorithm[PreparedTable]):
         """Refuse what would break a bound, and rows in a place where the model cannot be solved."""
         super().check(records, prepared)  # type: ignore[arg-type]
         records.table.reserve(len(self.used_pairs))
-        check_place(records.table.input, self.target.loss)
+        check_place(records.rows, self.target.loss)
 
     def run(self, sample: TableSample, prepared: PreparedTable, passage: Passage) -> FittedTable:
         """Return the completed schema and the weights of its features."""

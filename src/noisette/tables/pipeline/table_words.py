@@ -48,22 +48,6 @@ def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
     return sentence, f"Too few rows times epsilon for pairs, by a public rule; left out: {named}."
 
 
-def target_cut(low: float, high: float) -> str:
-    """Return one sentence about the limits of a target, which bound every answer of the model."""
-    return (
-        f"Targets beyond {low:g} and {high:g} counted as these limits, and no prediction lies "
-        "beyond them: where many targets do, predictions are too near to the middle."
-    )
-
-
-def on_others(share: float) -> str:
-    """Return one sentence about the people on whom the model was scored."""
-    return (
-        f"A share of {share:g} of the people, drawn without a look at their values, had no part in "
-        "the training; the scores in test_ are about them and covered by this guarantee."
-    )
-
-
 def _learnt(schema: Schema) -> tuple[list[int], list[int]]:
     """Return how many knots, and how many levels, the columns have of which these were learnt."""
     columns = [column for column in schema.columns if column.name in schema.learnt and column.used]

@@ -123,12 +123,6 @@ class LabelTarget:
 
     # --- before the data ------------------------------------------------------------------------
 
-    def settled(
-        self, training: "TableTraining", public: PublicBudget, *, stated: bool
-    ) -> "TableTraining":
-        """Return the training with what the noise of its steps decides; `stated` is its share."""
-        return training
-
     def number_steps(
         self, grids: Sequence[Grid], recipe: TableRecipe
     ) -> tuple[tuple[Step, float], ...]:
@@ -232,7 +226,10 @@ class NumberTarget:
     def settled(
         self, training: "TableTraining", public: PublicBudget, *, stated: bool
     ) -> "TableTraining":
-        """Give limits that are bought more of the budget where they would cut off too much."""
+        """Give limits that are bought more of the budget where they would cut off too much.
+
+        Unless the user has `stated` their share.
+        """
         columns = len(training.numbers) + self.buys
         if self.buys:
             public.known_size(BUYING)

@@ -18,27 +18,18 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
-from noisette.tables.pipeline.score_table import ScoreTable, codes_of, counted, table_for
-from noisette.tables.pipeline.step import PreparedStep
+from noisette.tables.pipeline.score_table import codes_of, counted, table_for
 from noisette.tables.pipeline.table_run import FittedTable, TableSample
-from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
+from noisette.tables.pipeline.table_training import TableTraining
 
 
 @dataclass(frozen=True)
 class PreparedTest(Prepared):
-    """Both halves, each with the whole budget."""
+    """Both halves, each with the whole budget; `step` and `table` are those of the scores."""
 
-    training: PreparedTable | None = None
-    step: ScoreTable | None = None
-    table: PreparedStep | None = None
-
-
-@dataclass(frozen=True)
-class ScoredTable:
-    """What was released: the model, and its scores on other people."""
-
-    fitted: FittedTable
-    scores: AnyScores
+    training: Any = None
+    step: Any = None
+    table: Any = None
 
 
 def divided(public: PublicBudget, share: float) -> tuple[PublicBudget, PublicBudget]:
@@ -101,11 +92,10 @@ class TrainAndTest(Algorithm[PreparedTest]):
         if records.unit.count > records.table.most_drawn:
             raise InvalidParameter(f"test_share takes at most {records.table.most_drawn} rows.")
 
-    def run(self, sample: TableSample, prepared: PreparedTest, passage: Passage) -> ScoredTable:
+    def run(
+        self, sample: TableSample, prepared: PreparedTest, passage: Passage
+    ) -> tuple[FittedTable, AnyScores]:
         """Return the model of the training persons, and its scores on the test persons."""
-        assert prepared.training is not None
-        assert prepared.table is not None
-        assert prepared.step is not None
         # proof: TEST-SHARE
         tested = sample.table.drawn(
             sample.unit.count, self.share, passage.randomness,
@@ -122,5 +112,4 @@ class TrainAndTest(Algorithm[PreparedTest]):
         cells = counted(layout, codes_of(layout, model, rest.table.input, truth), rest.weights)
         sums = step.run(cells, prepared.table, passage.after(leaves))
         deviation = step.deviation(prepared.table.scale, prepared.public.adjacency)
-        found = layout.scores(sums, deviation=deviation, notes=layout.notes)
-        return ScoredTable(fitted, found)
+        return fitted, layout.scores(sums, deviation=deviation, notes=layout.notes)
