@@ -54,7 +54,7 @@ def chosen_last(
     width = sum(bought.values())
     width += sum(len(c.features) for c in training.schema.columns if c.name not in bought)
     budget = replace(public, epsilon=part * public.epsilon, delta=part * public.delta)
-    facts = Public(**vars(budget), loss=loss, features=width + 1, norm_bound=1.0)
+    facts = model_facts(budget, loss, width + 1, 1.0)
     if steps:
         from noisette.models import SGDClassifier  # whose wishes they are
 
@@ -70,6 +70,15 @@ def chosen_last(
     advice = GIVE_TABLE.format("TableClassifier")  # which takes tables already
     notes = tuple(note.replace(advice, "") for note in found.notes)
     return replace(found, warning=found.warning.replace(advice, ""), notes=notes)
+
+
+def model_facts(public: PublicBudget, loss: Loss, features: int, norm: float) -> Public:
+    """Return the public facts of a model of so many features in rows of that norm."""
+    return Public(
+        epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency, size=public.size,
+        most=public.most, unit=public.unit, max_rows=public.max_rows, loss=loss, features=features,
+        norm_bound=norm,
+    )  # fmt: skip
 
 
 def expanded(loss: Loss, theta: Any) -> Floats:

@@ -34,6 +34,7 @@ from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.losses.partitioned import check_place
 from noisette.tables import Schema
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
+from noisette.tables.pipeline.last import model_facts
 from noisette.tables.pipeline.recipe import TableRecipe
 from noisette.tables.pipeline.shares import LearnShares
 from noisette.tables.pipeline.step import PreparedStep, Step
@@ -158,8 +159,7 @@ class TableTraining(Algorithm[PreparedTable]):
 
     def _facts(self, public: PublicBudget, features: int, norm: float, k: float) -> Public:
         """Return the facts of the model: rows of that norm, and the least Lambda for k."""
-        inner = Public(**vars(public), loss=self.target.loss, features=features, norm_bound=norm)
-        return of_curvature(inner, k)
+        return of_curvature(model_facts(public, self.target.loss, features, norm), k)
 
     # --- the half that sees the data ---------------------------------------------------------
 
