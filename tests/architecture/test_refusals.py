@@ -62,7 +62,7 @@ OF_THE_CALL = {
     "fitting/partitions/lazily": "_scored",
     "scores/layouts": "MulticlassLayout.codes second_of",
     "core/summaries": "part_counts",
-    "tables/encoding": "check_columns names_of",
+    "tables/encoding": "check_columns names_of refuse_doubled",
     "tables/folders": "read_model",
     "tables/frame": "Frame.persons columns_of",
     "tables/reading": "_open _parquet_pieces csv_header open_parquet",

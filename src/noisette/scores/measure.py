@@ -126,9 +126,8 @@ def restored(node: dict[str, Any], classes: list[Any] | None, guarantee: Guarant
         beside = _BESIDE.get(key, key) if classes is None else "highs"
         size = K if key == "table" else len(node[beside])
         made[key] = np.asarray(node[key], dtype=np.float64).reshape(*rows.get(key, ()), size)
-        if not np.isfinite(made[key]).all():
-            raise ValueError
-        if key in _BESIDE.values() and not (size > 1 and (np.diff(made[key]) > 0.0).all()):
+        rising = size > 1 and (np.diff(made[key]) > 0.0).all()
+        if not np.isfinite(made[key]).all() or (key in _BESIDE.values() and not rising):
             raise ValueError
     found: AnyScores = kind(*(() if classes is None else (classes,)), **made)
     return found

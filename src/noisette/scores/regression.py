@@ -66,7 +66,14 @@ class RegressionScores(Told):
     @property
     def rmse(self) -> Score:
         """Square root of the mean of residual^2; the interval counts the distance of knots."""
-        return replace(_root(self._squares), places=self._places)
+        squares = self._squares
+        low, high = (math.sqrt(max(end, 0.0)) for end in (squares.low, squares.high))
+        value, error, noise = math.nan, math.inf, math.inf
+        if squares.value > 0.0:
+            value = math.sqrt(squares.value)
+            error, noise = (each / (2 * value) for each in (squares.error, squares.noise))
+        trusted = squares.trusted and squares.value > 0.0
+        return Score(value, error, noise, low, high, trusted, self._places)
 
     @property
     def r2(self) -> Score:
@@ -201,12 +208,3 @@ def _mean_square(
 
     found = mean(usual)
     return replace(found, low=mean(at_most).low, high=mean(0.0).high)
-
-
-def _root(score: Score) -> Score:
-    low, high = (math.sqrt(max(end, 0.0)) for end in (score.low, score.high))
-    if not score.value > 0.0:
-        return Score(math.nan, math.inf, math.inf, low, high, trusted=False)
-    value = math.sqrt(score.value)
-    error, noise = (each / (2 * value) for each in (score.error, score.noise))
-    return Score(value, error, noise, low, high, score.trusted)

@@ -72,20 +72,15 @@ def check_columns(
     A first line without any known name may be somebody's row, so nothing of it is shown. A table
     in memory has no `path`.
     """
-    known = {*schema.by_name, schema.target}
-    if not known.intersection(names):
+    known, present = {*schema.by_name, schema.target}, {*names}
+    if not known & present:
         if path is None:
             raise InvalidData("the table has none of the columns of the schema.")
         raise InvalidData(
             f"{path} names none of the columns of the schema; check delimiter and encoding under "
             "[file], or give --no-header if its first line is a row."
         )
-    present = set[str]()
-    for name in names:
-        if name in present:
-            named = f"named {name!r}" if name else "without a name"
-            raise InvalidData(f"the table has two columns {named}; rename one.")
-        present.add(name)
+    refuse_doubled(names)
     for name in names:
         if name not in known and name == "":
             raise InvalidParameter(
@@ -100,6 +95,14 @@ def check_columns(
     for name in (*schema.used, *also):
         if name not in present:
             raise InvalidData(f"the table has no column {name!r}, which the schema names.")
+
+
+def refuse_doubled(names: Sequence[str]) -> None:
+    """Refuse names of which two are alike."""
+    if len(set(names)) != len(names):
+        doubled = next(name for name in names if names.count(name) > 1)
+        named = f"named {doubled!r}" if doubled else "without a name"
+        raise InvalidData(f"the table has two columns {named}; rename one.")
 
 
 def count_units(path: Path, schema: Schema, *, header: bool) -> int:

@@ -40,24 +40,29 @@ class FileFacts:
             raise InvalidParameter("[file] must be a table with delimiter, decimal or encoding.")
         only(node, ("delimiter", "decimal", "thousands", "encoding", "names"), "[file]")
         delimiter, decimal = node.get("delimiter", ","), node.get("decimal", ".")
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-            raise InvalidParameter(f"delimiter must be one character; got {delimiter!r}.")
-        if decimal not in (".", ",") or decimal == delimiter:
-            raise InvalidParameter(
-                f"decimal must be '.' or ',' and not the delimiter; got {decimal!r}."
-            )
-        thousands = node.get("thousands", "")
-        if thousands not in _THOUSANDS or thousands == decimal:
-            raise InvalidParameter(
+        thousands, encoding = node.get("thousands", ""), node.get("encoding", "utf-8")
+        for wrong, told in (
+            (
+                not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n',
+                f"delimiter must be one character; got {delimiter!r}.",
+            ),
+            (
+                decimal not in (".", ",") or decimal == delimiter,
+                f"decimal must be '.' or ',' and not the delimiter; got {decimal!r}.",
+            ),
+            (
+                thousands not in _THOUSANDS or thousands == decimal,
                 "thousands must be a comma, a point, a blank or an apostrophe, and not the sign "
-                f"of decimal; got {thousands!r}."
-            )
-        encoding = node.get("encoding", "utf-8")
-        if not _reads_tables(encoding):
-            raise InvalidParameter(
+                f"of decimal; got {thousands!r}.",
+            ),
+            (
+                not _reads_tables(encoding),
                 "encoding must be a name such as 'utf-8' or 'latin-1', not UTF-16; "
-                f"got {encoding!r}."
-            )
+                f"got {encoding!r}.",
+            ),
+        ):
+            if wrong:
+                raise InvalidParameter(told)
         names = text_list(node.get("names", []), "names of [file]", empty=True)
         return cls(delimiter, decimal, encoding, names, thousands)
 

@@ -221,12 +221,22 @@ def check_folder(folder: Path, *, force: bool) -> None:
             f"a training that was stopped left a finished model for {folder}, which is paid for; "
             f"before another is, bring it back with: noisette recover {folder}."
         )
-    if folder.exists() and not folder.is_dir():
-        raise InvalidParameter(f"{folder} is a file; give the name of a folder for the model.")
-    if target == Path.cwd():
-        raise InvalidParameter("the model needs a folder of its own; give --out the name of one.")
-    if not target.parent.is_dir():
-        raise InvalidParameter(f"the folder {folder.parent} does not exist; nothing was written.")
+    for wrong, told in (
+        (
+            folder.exists() and not folder.is_dir(),
+            f"{folder} is a file; give the name of a folder for the model.",
+        ),
+        (
+            target == Path.cwd(),
+            "the model needs a folder of its own; give --out the name of one.",
+        ),
+        (
+            not target.parent.is_dir(),
+            f"the folder {folder.parent} does not exist; nothing was written.",
+        ),
+    ):
+        if wrong:
+            raise InvalidParameter(told)
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not force:
@@ -379,15 +389,23 @@ def read_model(folder: str | Path) -> TableModel:
             raise InvalidParameter(f"{folder} is not a model folder: it has no {name}.")
     model = load_model(folder / MODEL)
     schema = read_schema(folder / SCHEMA)
-    if schema.public[0] not in model.privacy_.public:
-        raise InvalidData(
-            f"{folder / SCHEMA} is not the schema that the model was trained with; restore it."
-        )
-    if len(schema.features) != getattr(model, "width_", model.n_features_in_):
-        raise InvalidData(f"the schema in {folder} does not fit the features of its model.")
-    classes = getattr(model, "classes_", None)
-    if sorted(schema.classes) != ([] if classes is None else classes.tolist()):
-        raise InvalidData(f"the schema in {folder} does not fit the classes of its model.")
+    classes, width = getattr(model, "classes_", None), getattr(model, "width_", None)
+    for wrong, told in (
+        (
+            schema.public[0] not in model.privacy_.public,
+            f"{folder / SCHEMA} is not the schema that the model was trained with; restore it.",
+        ),
+        (
+            len(schema.features) != (model.n_features_in_ if width is None else width),
+            f"the schema in {folder} does not fit the features of its model.",
+        ),
+        (
+            sorted(schema.classes) != ([] if classes is None else classes.tolist()),
+            f"the schema in {folder} does not fit the classes of its model.",
+        ),
+    ):
+        if wrong:
+            raise InvalidData(told)
     return TableModel(model, schema)
 
 

@@ -240,7 +240,7 @@ def _check_types(columns: dict[str, Any], schema: Schema) -> None:
     """
     # proof: ROW-LOCAL
     numeric = set(schema.numeric)
-    free = numeric | {column.name for column in schema.columns if not column.used}
+    free = numeric | ({*schema.by_name} - {*schema.used})
     if schema.target_bounds is not None:
         free.add(schema.target)
     for name, cells in columns.items():

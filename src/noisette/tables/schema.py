@@ -379,17 +379,23 @@ def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | 
         stated, bounds = facts.get("name", UNKNOWN), (low, high)
     if stated == UNKNOWN:
         stated = None
-    if stated is not None and not isinstance(stated, str):
-        raise InvalidParameter("target must be the name of the label's column.")
-    if stated is None and wanted is None:
-        raise InvalidParameter(
+    for wrong, told in (
+        (
+            stated is not None and not isinstance(stated, str),
+            "target must be the name of the label's column.",
+        ),
+        (
+            stated is None and wanted is None,
             'the target column is missing; write target = "COLUMN" into the schema or pass '
-            "--target COLUMN."
-        )
-    if stated is not None and wanted is not None and stated != wanted:
-        raise InvalidParameter(
-            f"--target is {wanted!r} but the schema says target = {stated!r}; make them agree."
-        )
+            "--target COLUMN.",
+        ),
+        (
+            stated is not None and wanted is not None and stated != wanted,
+            f"--target is {wanted!r} but the schema says target = {stated!r}; make them agree.",
+        ),
+    ):
+        if wrong:
+            raise InvalidParameter(told)
     name = stated if stated is not None else str(wanted)
     node["target"] = name if facts is None else {**facts, "name": name}
     return name, bounds

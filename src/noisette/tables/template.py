@@ -12,6 +12,7 @@ from typing import Any
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables import toml
 from noisette.tables.cells import arrow
+from noisette.tables.encoding import refuse_doubled
 from noisette.tables.kinds import KINDS
 from noisette.tables.kinds.kind import Kind
 from noisette.tables.reading import csv_header, is_parquet, open_parquet
@@ -154,10 +155,7 @@ def template(
             names = [f"column_{j + 1}" for j in range(len(names))]
             looked = "the cells of its first line were counted"
         columns = {name: {"kind": UNKNOWN} for name in names}
-    if len(columns) != len(names):
-        doubled = next(name for name in names if names.count(name) > 1)
-        named = f"named {doubled!r}" if doubled else "without a name"
-        raise InvalidData(f"the table has two columns {named}; rename one.")
+    refuse_doubled(names)
     if target is not None and target not in columns:
         raise InvalidParameter(f"the table has no column {target!r} to be the target.")
     if header is False:
@@ -196,7 +194,7 @@ def _text(
         "# max_rows = 20  # of one person; needed where levels that nobody listed are learnt",
     ]
     if file:
-        lines += ["", "[file]", *(f"{key} = {toml.value(each)}" for key, each in file.items())]
+        lines += ["", "[file]", *toml.entries(file)]
         if file.get("delimiter") == ";":  # where semicolons are usual, so are decimal commas
             lines.append('# decimal = ","  # take away the first mark if numbers look like 1,5')
     if learn:
@@ -206,8 +204,6 @@ def _text(
             "# share = 0.2  # of the budget, for learning; else by a public rule",
         ]
     for column, facts in columns.items():
-        if column == target:
-            continue
-        lines += ["", f"[columns.{toml.key(column)}]"]
-        lines += [f"{key} = {toml.value(each)}" for key, each in facts.items()]
+        if column != target:
+            lines += ["", f"[columns.{toml.key(column)}]", *toml.entries(facts)]
     return "\n".join(lines) + "\n"

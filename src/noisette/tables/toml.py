@@ -33,19 +33,21 @@ def value(item: Any) -> str:
     if isinstance(item, list):
         return "[" + ", ".join(map(value, item)) + "]"
     if isinstance(item, dict):
-        return "{ " + ", ".join(f"{key(k)} = {value(v)}" for k, v in item.items()) + " }"
+        return "{ " + ", ".join(entries(item)) + " }"
     return repr(item)
+
+
+def entries(node: dict[str, Any]) -> list[str]:
+    """Return the lines of a table."""
+    return [f"{key(k)} = {value(v)}" for k, v in node.items()]
 
 
 def dumps(node: dict[str, Any]) -> str:
     """Return the text of a schema: plain entries, [file], [learn], then one table a column."""
-    columns = node.get("columns", {})
-    tables = ("file", "learn")
-    lines = [f"{key(k)} = {value(v)}" for k, v in node.items() if k not in ("columns", *tables)]
-    for name in tables:
-        if node.get(name):
-            lines += ["", f"[{name}]", *(f"{key(k)} = {value(v)}" for k, v in node[name].items())]
-    for name, facts in columns.items():
-        lines += ["", f"[columns.{key(name)}]"]
-        lines += [f"{key(k)} = {value(v)}" for k, v in facts.items()]
+    tables = {name: node[name] for name in ("file", "learn") if node.get(name)}
+    for name, facts in node.get("columns", {}).items():
+        tables[f"columns.{key(name)}"] = facts
+    lines = entries({k: v for k, v in node.items() if k not in ("file", "learn", "columns")})
+    for name, facts in tables.items():
+        lines += ["", f"[{name}]", *entries(facts)]
     return "\n".join(lines) + "\n"

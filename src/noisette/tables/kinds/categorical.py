@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import repeat
+from itertools import chain, filterfalse, repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,12 +87,9 @@ class Categorical(Column):
     def _place(self, text: str) -> int:
         """Return the slot of a cell, from its own text and public facts alone."""
         known, unlisted, slot = self._known
-        if text in known:  # levels are in canonical form
-            return known[text]
-        text = canonical(text)
-        place = known.get(text)
-        if place is not None or not self.patterns:
-            return unlisted if place is None else place
+        text = text if text in known else canonical(text)  # as levels are
+        if text in known or not self.patterns:
+            return known.get(text, unlisted)
         group = _codes(self.patterns).find(text)
         return unlisted if group is None else slot[group]
 
@@ -271,7 +268,7 @@ def _parse(stated: Stated) -> Categorical | Open:
     reference = facts.get("reference")
     if reference is not None:
         reference = canonical(reference)
-        if reference not in [group for group, _ in groups]:
+        if reference not in dict(groups):
             raise InvalidParameter(f"{where}: reference {reference!r} is not among the categories.")
     # Without any category "other" would be 1 in every row that is not missing.
     other = flag(facts, "other", True, where) and bool(groups)
@@ -279,10 +276,11 @@ def _parse(stated: Stated) -> Categorical | Open:
         raise InvalidParameter(
             f"{where}: other = false makes an unlisted level count as the reference; name one."
         )
-    listed = {level for _, levels in groups for level in levels}
+    listed = set(chain.from_iterable(levels for _, levels in groups))
+    missing = tuple(filterfalse(listed.__contains__, absent))
     column = Categorical(
         stated.name, groups, reference, other, size, patterns,
-        missing=tuple(code for code in absent if code not in listed), missing_slot=stated.slot,
+        missing=missing, missing_slot=stated.slot,
     )  # fmt: skip
     if not column.features:
         raise InvalidParameter(f"{where}: a single category without other says nothing.")

@@ -236,7 +236,7 @@ def merge_numbers(
     low, high = -math.inf, math.inf  # a column of knots has no bounds
     if column.buys and not (column.open and "knots" in new):
         bought = new if column.open else {}
-        ends = [bought.get(key, end) for key, end in zip(("low", "high"), column.ends, strict=True)]
+        ends = list(map(bought.get, ("low", "high"), column.ends))
         if None in ends:
             raise InvalidParameter(f"column {column.name!r}: one of its bounds is still open.")
         low, high = map(float, ends)
