@@ -172,7 +172,7 @@ def oracle(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray,
     for eta0 in 2.0 ** np.arange(-4, 6):
         model = SGDClassifier(
             epsilon, 1e-5, sampling="poisson", epochs=10, batch_size=max(256, len(X) // 50),
-            learning_rate="constant", eta0=float(eta0), regularization=0.0, averaging=False,
+            learning_rate=("constant", float(eta0)), regularization=0.0, released=("all", "last"),
             adjacency="zero-out", classes=[0, 1], random_state=seed, norm_bound=1.0,
         )  # fmt: skip
         best = max(best, model.fit(X, y).score(X_test, y_test))

@@ -103,12 +103,10 @@ def _model(alpha: float, batch: int, rate: str, n: int, seed: int, **more: Any) 
         "norm_bound": 1.0,
         "noise": "spherical-laplace",
         "sampling": "disjoint",
-        "learning_rate": schedule,
-        "eta0": eta0,
-        "regularization": LAMBDA,
+        "learning_rate": (schedule, eta0),
+        "regularization": (LAMBDA, 1.0 / LAMBDA),
         "fit_intercept": False,
-        "radius": 1.0 / LAMBDA,
-        "averaging": False,
+        "released": ("all", "last"),
         "classes": [0, 1],
         "random_state": seed,
         "batch_size": batch,
@@ -190,8 +188,8 @@ def levels(task: Task) -> list[Row]:
     personal = np.where(careful, low, high)
     kept = mixed[~careful], labels[~careful]
     runs: dict[str, tuple[float, tuple[Floats, Integers], dict[str, Any]]] = {
-        "scale": (high, (mixed, labels), {"grouping": "scale"}),
-        "batches": (high, (mixed, labels), {"grouping": "batches"}),
+        "scale": (high, (mixed, labels), {"sampling": "disjoint"}),
+        "batches": (high, (mixed, labels), {"sampling": "levels"}),
         "least": (low if careful.any() else high, (mixed, labels), {}),
         "leave out": (high, kept, {}),
     }
@@ -200,7 +198,7 @@ def levels(task: Task) -> list[Row]:
         if not len(rows_in):
             continue
         n = len(rows_in)
-        own = personal if "grouping" in more else None
+        own = personal if "sampling" in more else None
         model = _model(alpha, batch, rate, n, seed, population=None, **more)
         model.fit(rows_in, labels_in, sample_epsilon=own)
         value = float(objectives(X, y, model.coef_)[0])

@@ -42,7 +42,7 @@ OUTSIDE = (
 OF_THE_CALL = {
     "core/cells": "given",
     "fitting/clipping": "row_norms",
-    "models/inputs": "_counted _part_rows matrix rows_and_labels rows_and_numbers weights",
+    "models/inputs": "_check_given _counted _part_rows matrix weights",
     "models/one_shot": "OneShotClassifier._ready",
     "models/sgd": "SGDClassifier._ready",
     "models/sgd_stream": "_chunk",

@@ -219,12 +219,12 @@ def searched(**facts: Any) -> Runner:
     return run
 
 
-def levelled(grouping: str) -> Runner:
+def levelled(sampling: str) -> Runner:
     """Persons with an epsilon of their own, which is public."""
 
     def run(table: HostileTable, setting: Setting, tape: Any) -> Any:
         model = SGDClassifier(
-            **setting.budget, **TWO, loss="hinge", grouping=grouping, random_state=tape
+            **setting.budget, **TWO, loss="hinge", sampling=sampling, random_state=tape
         )
         own = np.where(np.arange(len(table)) % 2, EPSILON, EPSILON / 2.0)
         return everything(model.fit(table.array(), table.labels, sample_epsilon=own))
@@ -256,8 +256,8 @@ case("svc, hinge", "rows", fitted(LinearSVC, loss="hinge", **TWO), **LATER)
 case("svc, huber", "rows", fitted(LinearSVC, loss="huber", **TWO), **LATER)
 case("sgd, single pass", "rows", fitted(SGDClassifier, **TWO), **PURE, **KNOWN)
 OWN_LEVELS: dict[str, Any] = PURE | {"relations": ("replace-one",), "units": ("record",)}
-case("sgd, levels", "rows", levelled("scale"), **OWN_LEVELS)
-case("sgd, groups", "rows", levelled("batches"), **OWN_LEVELS)
+case("sgd, levels", "rows", levelled("auto"), **OWN_LEVELS)
+case("sgd, groups", "rows", levelled("levels"), **OWN_LEVELS)
 case("sgd, descent", "rows", fitted(SGDClassifier, **TWO), **WITH)
 case("sgd, poisson", "rows", fitted(SGDClassifier, sampling="poisson", **BATCHES, **TWO), **WITH)
 case("sgd, shuffle", "rows",

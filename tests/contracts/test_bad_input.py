@@ -188,19 +188,24 @@ CALLS = {
     "Squared": (lambda v: Squared(v), SCALE),
     "Softmax": (lambda v: Softmax(v), [*COUNT, 1]),
     "SGDClassifier(radius)": (
-        lambda v: fit(SGDClassifier(1.0, radius=v, norm_bound=1.0)), [*POSITIVE_OR_INFINITE, "x"]),
+        lambda v: fit(SGDClassifier(1.0, regularization=(1e-4, v), norm_bound=1.0)),
+        [*POSITIVE_OR_INFINITE, "x"]),
     "SGDClassifier(regularization)": (
         lambda v: fit(SGDClassifier(1.0, regularization=v, norm_bound=1.0)), NON_NEGATIVE),
     "SGDClassifier(batch_size)": (
         lambda v: fit(SGDClassifier(1.0, batch_size=v, norm_bound=1.0)), [*COUNT, None]),
-    # eta0="x" was taken where nothing used it; an array raised NumPy's own error
-    "SGDClassifier(eta0)": (
-        lambda v: fit(SGDClassifier(1.0, eta0=v, norm_bound=1.0)), [*SCALE, "x"]),
+    # "x" was taken where nothing used it; an array raised NumPy's own error
     "SGDClassifier(learning_rate)": (
-        lambda v: fit(SGDClassifier(1.0, learning_rate=v, norm_bound=1.0)),
+        lambda v: fit(SGDClassifier(1.0, learning_rate=("constant", v), norm_bound=1.0)),
+        [*SCALE, "x"]),
+    "SGDClassifier(learning_rate) alone": (
+        lambda v: fit(SGDClassifier(1.0, learning_rate=v, norm_bound=1.0)), [*SCALE, "x"]),
+    "SGDClassifier(learning_rate) by name": (
+        lambda v: fit(SGDClassifier(1.0, learning_rate=(v, 1.0), norm_bound=1.0)),
         [*NAME, np.array([1.0, 2.0])]),
-    "SGDClassifier(verbose)": (
-        lambda v: fit(SGDClassifier(1.0, verbose=v, norm_bound=1.0)), [*SEED, SEED[0]]),
+    "SGDClassifier.fit(verbose)": (
+        lambda v: SGDClassifier(1.0, norm_bound=1.0).fit(np.eye(4), [0, 1, 0, 1], verbose=v),
+        [*SEED, SEED[0]]),
     # the ledger and the guarantee
     "Ledger(eps)": (lambda v: Ledger(v), EPSILON),
     "Ledger(delta)": (lambda v: Ledger(1.0, v), DELTA),

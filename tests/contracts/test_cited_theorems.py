@@ -114,7 +114,7 @@ CASES: list[tuple[str, Callable[[], Any], set[str]]] = [
      lambda: SGDClassifier(norm_bound=1.0).fit(X, y), GROUND | {"PARALLEL", "LOSS-LOGISTIC"}),
     ("pass with levels", lambda: SGDClassifier(norm_bound=1.0).fit(X, y, HALF),
      GROUND | {"PARALLEL", "PER-PERSON-SCALE"}),
-    ("pass in groups", lambda: SGDClassifier(grouping="batches", norm_bound=1.0).fit(X, y, HALF),
+    ("pass in groups", lambda: SGDClassifier(sampling="levels", norm_bound=1.0).fit(X, y, HALF),
      GROUND | {"PARALLEL", "PARALLEL-GROUPS"}),
     ("descent", lambda: SGDClassifier(1.0, 1e-5, norm_bound=1.0).fit(X, y),
      GROUND | {"LOGISTIC-SENSITIVITY-REPLACE-ONE", "FILTER-GDP", "COMPOSE", "GAUSS-EXACT"}),

@@ -236,7 +236,7 @@ def test_extreme_parameters_give_a_model_or_one_sentence(kind: type) -> None:
     numbers = "target_bounds" in known
     y = X[:, 0] + 0.5 if numbers else (X[:, 0] > 0) * 1
     bounds = {"target_bounds": (0.0, 1.0)} if numbers else {}
-    names = {"epsilon", "delta", "norm_bound", "regularization", "radius", "clip_norm"}
+    names = {"epsilon", "delta", "norm_bound", "regularization", "clip_norm"}
     for name in sorted(names & known.keys()):
         for value in EXTREME:
             facts = {"epsilon": 1.0, "norm_bound": 1.0, **bounds, name: value}

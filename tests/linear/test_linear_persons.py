@@ -193,9 +193,9 @@ def test_single_passes_take_everybody_once() -> None:
     np.testing.assert_array_equal(seen, 1.0)
 
 
-@pytest.mark.parametrize("grouping", ["scale", "batches"])
-def test_levels_belong_to_persons(grouping: str) -> None:
-    model = SGDClassifier(1.0, grouping=grouping, batch_size=10, **COMMON)
+@pytest.mark.parametrize("sampling", ["auto", "levels"])
+def test_levels_belong_to_persons(sampling: str) -> None:
+    model = SGDClassifier(1.0, sampling=sampling, batch_size=10, **COMMON)
     X, y, ids = table(40)
     levels = np.where(ids < "person 3", 0.25, 1.0)
     seen = Watch()
@@ -203,9 +203,9 @@ def test_levels_belong_to_persons(grouping: str) -> None:
         model.fit(X, y, persons=ids, sample_epsilon=levels)
     index = Grouping.of(ids).index
     for _, _, _, _, batches, _, _, share in seen.steps:
-        cap = 0.25 if grouping == "scale" else 1.0
+        cap = 0.25 if sampling == "auto" else 1.0
         assert np.bincount(index, share)[0] <= cap
-        if grouping == "batches":
+        if sampling == "levels":
             for t in range(len(batches)):
                 rows = batches.order[batches.edges[t] : batches.edges[t + 1]]
                 assert len(np.unique(levels[rows])) == 1

@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression as Plain
 
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.models import LinearSVC, LogisticRegression, SGDClassifier
+from noisette.models import LinearSVC, LogisticRegression, SGDClassifier, SGDRegressor
 from noisette.models import files as model_files
 from noisette.models.files import load, save
 
@@ -394,14 +394,17 @@ def test_sgd_models_are_stored_too(tmp_path: Path, delta: float) -> None:
 
 
 def test_a_radius_without_end_is_stored(tmp_path: Path) -> None:
-    model = SGDClassifier(2.0, radius=np.inf, eta0=0.1, classes=[0, 1], norm_bound=1.0).fit(
-        X, np.arange(200) % 2
-    )
+    model = SGDClassifier(
+        2.0, regularization=(1e-4, np.inf), learning_rate=("constant", 0.1), classes=[0, 1],
+        norm_bound=1.0, released=("all", "last"),
+    ).fit(X, np.arange(200) % 2)  # fmt: skip
     save(model, tmp_path / "model")
-    assert load(tmp_path / "model").radius == np.inf
+    again = load(tmp_path / "model")
+    assert again.get_params() == model.get_params()
+    assert again.regularization == (1e-4, np.inf)
 
 
-@pytest.mark.parametrize("key", ["eta0", "radius", "clip_norm", "regularization", "epochs"])
+@pytest.mark.parametrize("key", ["learning_rate", "clip_norm", "regularization", "epochs"])
 def test_numbers_of_sgd_are_checked(tmp_path: Path, key: str) -> None:
     save(
         SGDClassifier(2.0, classes=[0, 1], norm_bound=1.0).fit(X, np.arange(200) % 2),
@@ -409,3 +412,40 @@ def test_numbers_of_sgd_are_checked(tmp_path: Path, key: str) -> None:
     )
     with pytest.raises(NoisetteError):
         load(edited(tmp_path / "model", set_in("parameters", key, to=-1.0)))
+
+
+OLD = {"eta0": "auto", "radius": "auto", "averaging": "auto", "grouping": "scale", "verbose": 0}
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ({}, {}),
+        ({"eta0": 0.5}, {"learning_rate": ("auto", 0.5)}),
+        ({"radius": "infinite"}, {"regularization": (1e-4, np.inf)}),
+        ({"averaging": False, "verbose": 1}, {"released": ("all", "last")}),
+        ({"averaging": True}, {"released": ("all", "mean")}),
+        ({"grouping": "batches"}, {"sampling": "levels"}),
+    ],
+)
+def test_parameters_that_older_files_have_apart(
+    tmp_path: Path, old: dict[str, object], now: dict[str, object]
+) -> None:
+    model = SGDClassifier(2.0, classes=[0, 1], norm_bound=1.0).fit(X, np.arange(200) % 2)
+    save(model, tmp_path / "model")
+
+    def older(node: dict[str, Any]) -> None:
+        node["parameters"] |= OLD | old
+
+    again = load(edited(tmp_path / "model", older, sealed=True))
+    assert again.get_params() == model.get_params() | now
+    assert np.array_equal(again.coef_, model.coef_)
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_name_that_is_gone_says_what_stands_in_its_place(name: str) -> None:
+    for kind in (SGDClassifier, SGDRegressor):
+        with pytest.raises(InvalidParameter, match=f"{name} is no parameter; .*[(=]"):
+            kind(1.0, **{name: 1})
+        with pytest.raises(InvalidParameter, match=f"{name} is no parameter; .*[(=]"):
+            kind(1.0).set_params(**{name: 1})

@@ -237,7 +237,8 @@ def test_nan_is_not_a_certificate(monkeypatch):
     objective = Objective(Logistic(), Rows([[1.0]]), np.ones(1), None, None, facts)
     with np.errstate(all="ignore"):
         assert objective.at(np.array([np.nan])).norm_bound == np.inf
-        assert not smooth._unfinished(objective.at(np.array([np.nan])), 1.0)
+        model = Preconditioner.of(objective)
+        assert smooth._settled(objective.at(np.array([np.nan])), model, 1.0)
         spoiled = Objective(Hinge(), Rows([[1.0]]), np.ones(1), None, np.array([np.nan]), facts)
         assert hinge.certify(spoiled, np.ones(1)).distance == np.inf
     for loss, name in ((Logistic(), "minimise_smooth"), (Hinge(), "minimise_hinge")):

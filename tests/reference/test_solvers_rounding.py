@@ -49,7 +49,8 @@ def test_gradient_error_bounds_the_true_error(loss):
                     true = ExactProblem(loss, X, y, 1.0).gradient([mp.mpf(v) for v in w])
                     error = mp.norm(true - mp.matrix([mp.mpf(v) for v in point.gradient]))
                     norm = mp.norm(true)
-                terms = objective.rows.block_rows + objective.rows.block_count
+                rows = objective.rows
+                terms = rows.block_rows + -(-rows.n // rows.block_rows)
                 bound = gradient_error(loss, public, float(np.linalg.norm(w)), 200.0, exact, terms)
                 assert error <= bound
                 assert norm <= point.norm_bound

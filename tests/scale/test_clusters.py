@@ -13,6 +13,7 @@ from typing import Any
 import dask
 import dask.array as da
 import dask.dataframe as dd
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,7 +94,7 @@ def test_a_wait_that_is_cancelled_is_waited_again(
     future = Waited(status)
     client = SimpleNamespace(compute=lambda root: future)
     monkeypatch.setattr(running, "_workers", lambda client: 1)
-    monkeypatch.setattr(running, "current_client", lambda: client)
+    monkeypatch.setattr(distributed, "default_client", lambda: client)
     if status == "pending":
         assert running.run(None) == 7
         return

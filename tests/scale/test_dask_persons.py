@@ -29,7 +29,7 @@ from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.records import check_unit
 from noisette.fitting.partitions import columns, parted
 from noisette.fitting.partitions import persons as persons_module
-from noisette.fitting.partitions.persons import persons_beside
+from noisette.fitting.partitions.persons import unit_beside
 
 SECRET = "Smith-4711"
 N, D = 900, 4
@@ -50,7 +50,7 @@ def grouped(ids: Any, chunks: Any, **rules: Any) -> Any:
     column = ids if hasattr(ids, "dask") else da.from_array(np.asarray(ids), chunks=chunks)
     (rows,) = parted(da.zeros((len(ids), 1), chunks=(chunks, 1)))
     assert rows is not None
-    return persons_beside(rows.sized(len(ids)), Persons.of(column, **rules))
+    return unit_beside(rows.sized(len(ids)), Persons.of(column, **rules), len(ids))
 
 
 def weights_of(found: Any) -> Any:

@@ -119,7 +119,7 @@ def test_blocks_of_a_sum_are_those_of_the_rows_bit_for_bit(kind: Any, augmented:
     if augmented:
         matrix = Augmented(matrix, RNG.uniform(size=1_000), np.full(1_000, 0.3))
     rows = Rows(matrix, 300)
-    passing = [(where, block.copy(), block) for where, block in rows._passing_blocks(formed=True)]
+    passing = [(where, block.copy(), block) for where, block in rows.blocks(passing=True)]
     for (where, block, _), (expected_where, expected) in zip(passing, rows.blocks(), strict=True):
         assert where == expected_where
         assert block.dtype == np.float64

@@ -25,7 +25,8 @@ from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, Softpl
 def test_a_bound_whose_square_vanishes_is_refused(bound) -> None:
     """Rows of length 1e-163 had the computed length 0 and moved the weights by 1e7 noise scales."""
     ledger = Ledger(1.0)
-    tiny = model(ledger=ledger, fit_intercept=False, batch_size=10, eta0=1.0, radius=1e300, **bound)
+    steps = {"learning_rate": 1.0, "regularization": (1e-4, 1e300)}
+    tiny = model(ledger=ledger, fit_intercept=False, batch_size=10, **steps, **bound)
     with pytest.raises(InvalidParameter, match="between 1e-30 and"):
         tiny.fit(np.full((N, D), 1e-163), Y)
     assert ledger.spent == (0.0, 0.0)

@@ -100,10 +100,10 @@ def fitted(**options: Any) -> tuple[SGDClassifier, Tape]:
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "one pass": {"batch_size": 30},
-    "one pass of a few": {"batch_size": 7, "fit_intercept": False, "radius": 0.5},
+    "one pass of a few": {"batch_size": 7, "fit_intercept": False, "regularization": (1e-4, 0.5)},
     "clipped": {"batch_size": 30, "clip_norm": 0.2},
     "poisson": {"delta": 1e-4, "sampling": "poisson", "batch_size": 30, "epochs": 3},
-    "full": {"delta": 1e-4, "sampling": "full", "epochs": 3, "averaging": False},
+    "full": {"delta": 1e-4, "sampling": "full", "epochs": 3, "released": ("all", "last")},
     "rows of any length": {"norm_bound": None, "clip_norm": 0.5, "batch_size": 30},
     "two passes": {"sampling": "cyclic", "batch_size": 30, "epochs": 2},
 }
@@ -181,7 +181,8 @@ def test_scores_that_overflow_do_not_carry_nan_through_the_noise(rng: Any, store
     rows = rng.choice([-1e90, 1e90], (100, 33))
     wild = SGDClassifier(
         1.0, loss="smooth", classes=[0, 1], norm_bound=None, clip_norm=1.0, batch_size=10,
-        eta0=1e300, learning_rate="constant", regularization=0.0, averaging=False, random_state=0,
+        learning_rate=("constant", 1e300), regularization=0.0, released=("all", "last"),
+        random_state=0,
     )  # fmt: skip
     assert np.isfinite(wild.fit(store(rows), np.arange(100) % 2).coef_).all()
     update = Update(SmoothHinge(), None, 0.35, 1.0)

@@ -53,7 +53,7 @@ def test_a_record_moves_the_first_step_by_its_weight(weight: float) -> None:
     """One step from w = 0: the gradient of the only record of weight omega is omega y x / 2."""
     weights = np.zeros(N)
     weights[0] = weight
-    options = {"batch_size": N, "learning_rate": "constant", "eta0": 1.0, "averaging": False,
+    options = {"batch_size": N, "learning_rate": ("constant", 1.0), "released": ("all", "last"),
                "regularization": 0.0, "norm_bound": 10.0, "fit_intercept": False}  # fmt: skip
     nobody = model(**options).fit(X, Y, sample_weight=np.zeros(N))
     moved = model(**options).fit(X, Y, sample_weight=weights).coef_ - nobody.coef_

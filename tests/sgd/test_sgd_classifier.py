@@ -86,8 +86,8 @@ def test_released_last(rows) -> None:
     assert "only the last iterate" in model.privacy_.statement()
     with pytest.raises(Unproven, match="smooth loss"):
         fitted(rows, delta=1e-6, released="last", loss="hinge")
-    with pytest.raises(Unproven, match="averaging"):
-        fitted(rows, delta=1e-6, released="last", averaging=True)
+    with pytest.raises(Unproven, match="a mean reveals earlier"):
+        fitted(rows, delta=1e-6, released=("last", "mean"))
 
 
 def test_many_classes_sparse_and_float32(rows) -> None:
@@ -112,15 +112,12 @@ def test_storage_does_not_change_the_model(rows) -> None:
     np.testing.assert_allclose(dense.coef_, other.coef_, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("grouping", ["scale", "batches"])
+@pytest.mark.parametrize("sampling", ["auto", "levels"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_sample_epsilon(rows, grouping, delta) -> None:
+def test_sample_epsilon(rows, sampling, delta) -> None:
     X, y = rows
     levels = np.where(np.arange(N) % 4 == 0, 0.5, 2.0)
-    sampling = "disjoint" if grouping == "batches" else "auto"
-    model = SGDClassifier(
-        2.0, delta, grouping=grouping, sampling=sampling, random_state=0, norm_bound=1.0
-    )
+    model = SGDClassifier(2.0, delta, sampling=sampling, random_state=0, norm_bound=1.0)
     model.fit(X, y, sample_epsilon=levels)
     assert model.score(X, y) > 0.85
     assert "0.5, 2" in model.privacy_.statement()
@@ -181,9 +178,9 @@ def test_rows_beyond_the_bound_are_clipped_not_trusted(rows) -> None:
         ({"epochs": 2, "sampling": "disjoint"}, "single pass"),
         ({"learning_rate": "inverse", "regularization": 0.0}, "needs regularization"),
         ({"norm_bound": None}, "norm_bound has no default"),
-        ({"radius": -1.0}, "radius"),
+        ({"regularization": (1e-4, -1.0)}, "radius"),
         ({"batch_size": 0}, "batch_size"),
-        ({"averaging": "yes"}, "averaging must be True or False"),
+        ({"released": ("all", "yes")}, "second part of released must be one of"),
         ({"released": "some"}, "released"),
         ({"epsilon": -1.0}, "epsilon"),
     ],
@@ -205,10 +202,10 @@ def test_a_failed_fit_leaves_the_model_as_it_was(rows) -> None:
 
 
 def test_a_wish_about_steps_is_never_ignored(rows) -> None:
-    """The schedule of gradient descent is its own, so eta0 and averaging were passed over."""
+    """The schedule of gradient descent is its own, so wishes about steps were passed over."""
     auto = SGDClassifier(delta=1e-6, norm_bound=1.0)
     assert auto.plan(*rows[0].shape).algorithm == "gradient-descent"
-    for wish in ({"eta0": 0.5}, {"averaging": False}):
+    for wish in ({"learning_rate": 0.5}, {"released": ("all", "last")}):
         model = SGDClassifier(delta=1e-6, norm_bound=1.0, random_state=0, **wish)
         assert model.plan(*rows[0].shape).algorithm == "noisy-sgd"
 
@@ -222,7 +219,7 @@ def test_pickle(rows) -> None:
 
 
 def test_progress_shows_steps_and_time_only(rows, capsys) -> None:
-    fitted(rows, delta=1e-6, verbose=1)
+    SGDClassifier(delta=1e-6, norm_bound=1.0).fit(*rows, verbose=1)
     shown = capsys.readouterr().err
     assert "step" in shown
     assert all(word not in shown for word in ("loss", "norm", "accuracy"))
@@ -259,7 +256,8 @@ def test_sklearn_checks(epsilon, delta) -> None:
         ({"delta": 1e-6, "sampling": Shuffle(1000)}, None),
         ({"delta": 1e-6, "sampling": Cyclic(10, 5), "released": "last"}, None),
         ({"delta": 1e-6, "norm_bound": 1e39}, None),
-        ({"grouping": "batches"}, 1e-290),
+        ({"sampling": "levels"}, 1e-290),
+        ({"sampling": "levels", "epochs": 2}, 0.5),
         ({"epsilon": 1e-300}, None),
     ],
 )
@@ -271,7 +269,7 @@ def test_a_fit_that_cannot_run_charges_nothing(options, levels) -> None:
     assert ledger.spent == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("name", ["clip_norm", "eta0", "regularization"])
+@pytest.mark.parametrize("name", ["clip_norm", "learning_rate", "regularization"])
 def test_any_real_number_is_a_parameter(name) -> None:
     """A fraction was charged, and then refused by the kernel's compiler."""
     half = model(**{name: Fraction(1, 2)}).fit(X, Y)

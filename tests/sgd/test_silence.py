@@ -19,8 +19,8 @@ def test_scores_that_overflow_do_not_carry_nan_through_the_noise(loss) -> None:
     classes = [0, 1, 2] if loss == "softmax" else [0, 1]
     rows = np.array([[1.0, -1.0], [1.0, 1.0]] * 50) * 1e90
     wild = model(
-        loss=loss, classes=classes, norm_bound=None, clip_norm=1.0, batch_size=10, eta0=1e300,
-        learning_rate="constant", regularization=0.0, averaging=False,
+        loss=loss, classes=classes, norm_bound=None, clip_norm=1.0, batch_size=10,
+        learning_rate=("constant", 1e300), regularization=0.0, released=("all", "last"),
     )  # fmt: skip
     assert np.isfinite(wild.fit(rows, np.arange(100) % 2).coef_).all()
 

@@ -44,7 +44,7 @@ def model(**options):
 
 def in_order(rows):
     """One pass over all rows in their own order, as a stream takes them, almost without noise."""
-    return model(epsilon=1e9, eta0=1.0, sampling=Disjoint.of_size(N, 64)).fit(*rows)
+    return model(epsilon=1e9, learning_rate=1.0, sampling=Disjoint.of_size(N, 64)).fit(*rows)
 
 
 def chunks(X, y, size):
@@ -56,7 +56,7 @@ def chunks(X, y, size):
 def test_how_the_stream_is_cut_does_not_matter(rows, size) -> None:
     """Blocks of noise follow the chunks, so compare where the noise is negligible."""
     whole = in_order(rows)
-    streamed = model(epsilon=1e9, eta0=1.0).fit(chunks(*rows, size))
+    streamed = model(epsilon=1e9, learning_rate=1.0).fit(chunks(*rows, size))
     np.testing.assert_allclose(streamed.coef_, whole.coef_, rtol=1e-5, atol=1e-6)
 
 
@@ -84,7 +84,7 @@ def test_partial_fit_charges_once_for_the_whole_stream(rows) -> None:
 
 
 def test_chunks_of_whole_batches_are_one_pass(rows) -> None:
-    online = model(epsilon=1e9, eta0=1.0)
+    online = model(epsilon=1e9, learning_rate=1.0)
     for X, y in chunks(*rows, 640):
         online.partial_fit(X, y)
     whole = in_order(rows)
@@ -149,7 +149,7 @@ def test_arrow_and_parquet(rows, tmp_path) -> None:
         (iter(table.to_batches(max_chunksize=700)), "label"),
         (iter([table]), None),
     ):
-        streamed = model(epsilon=1e9, eta0=1.0).fit(source, target)
+        streamed = model(epsilon=1e9, learning_rate=1.0).fit(source, target)
         np.testing.assert_allclose(streamed.coef_, whole.coef_, rtol=1e-5, atol=1e-6)
     with pytest.raises(InvalidData, match="no column"):
         model().fit(tmp_path / "a.parquet", "salary")

@@ -306,16 +306,16 @@ def test_partitions_of_a_file_and_of_a_table(tmp_path: Any, base: str, kind: str
 @pytest.mark.parametrize("kind", ["Int64", "int64[pyarrow]", "category"])
 def test_identifiers_in_partitions_stay_whole(kind: str) -> None:
     from noisette.fitting.partitions import parted
-    from noisette.fitting.partitions.persons import persons_beside
+    from noisette.fitting.partitions.persons import unit_beside
 
     ids = pd.Series([*(HUGE + k for k in range(30)), None], dtype="Int64").astype(kind)
     both = dd.from_pandas(pd.DataFrame({"x": 1.0, "who": ids}), npartitions=3, sort=False)
     rows, *_ = parted(both[["x"]])
     assert rows is not None
-    assert persons_beside(rows, Persons.of(both["who"], missing="single")).count == 31
+    assert unit_beside(rows, Persons.of(both["who"], missing="single"), 31).count == 31
     short = both["who"].astype("Float32")
     with pytest.raises(InvalidData, match="may stand for several whole numbers"):
-        persons_beside(rows, Persons.of(short % 1000 + 2**24, missing="single"))
+        unit_beside(rows, Persons.of(short % 1000 + 2**24, missing="single"), 31)
 
 
 # --- matrices of categories, and labels -----------------------------------------------------------

@@ -36,8 +36,7 @@ REFUSALS: dict[str, Refusal] = {
     "labels": Refusal(
         "a label is missing, not among the classes, or a number with a point from 2^53 on",
         ("models/inputs:_check_told_apart", "models/inputs:without_data",
-         "models/inputs:_looked_up_numbers", "models/inputs:_part_label_numbers",
-         "tables/frame:Frame.labels", "nn/arrays:as_rows",
+         "models/inputs:_part_label_numbers", "tables/frame:Frame.labels", "nn/arrays:as_rows",
          "tables/pipeline/selector:LearnScores.check"),
     ),
     "label set": Refusal(
@@ -82,7 +81,7 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "twice": Refusal(
         "rows are handed in twice",
-        ("models/sgd_stream:_refuse_again", "models/sgd_stream:_refuse_same_files"),
+        ("models/sgd_stream:_new", "models/sgd_stream:_refuse_same_files"),
     ),
     "rows of persons": Refusal(
         "that there are at most", ("fitting/algorithms/records:check_rows_each",), fact=True

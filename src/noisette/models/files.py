@@ -52,9 +52,12 @@ _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}
 _APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed in
 _LATER = {"mechanism", "loss", "sampling"}  # of a table, which files before 0.2 do not know
-_MAY_BE_INFINITE, _INFINITE = {"radius"}, "infinite"  # JSON has no such number
+_INFINITE = "infinite"  # a radius may be; JSON has no such number
 _RELEASED = ("residual_scale_", "clipped_share_")
-_POSITIVE = ("regularization", "eta0", "radius", "clip_norm")  # where they are numbers
+_POSITIVE = ("regularization", "clip_norm")  # where they are numbers
+_OLD = ("eta0", "radius", "averaging", "grouping", "verbose")  # of SGD in files before 0.2
+_PAIRS = ("learning_rate", "regularization", "released")  # where they are pairs
+_STEPS = ("PoissonRegressor", "SGDClassifier", "SGDRegressor")
 _LARGEST, _LARGEST_HEADER = 1 << 32, 1 << 10  # bytes
 _SMALL, _TIMES = 1 << 20, 20  # a member above _SMALL may be _TIMES as large as its packed form
 _PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -103,18 +106,23 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if not hasattr(model, "privacy_"):
         raise InvalidParameter(f"this {name} is not fitted; call fit before save.")
     arrays = {"coef": np.asarray(model.coef_), "intercept": np.asarray(model.intercept_)}
-    _check_unchanged(model, arrays)
-    parameters = {
-        key: _plain(key, value)
-        for key, value in model.get_params(deep=False).items()
-        if key not in _NOT_STORED | _APART
-    }
+    given = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_STORED}
+    changed = False
+    try:
+        type(model)(**given)._check_public()
+        _check(model, model.privacy_, arrays, facts=True)
+    except NoisetteError:  # what `load` would refuse, in words about a file
+        changed = True
+    if changed:
+        raise InvalidParameter(
+            "the parameters of this model are not those it was fitted with, so its guarantee does "
+            "not speak of them; fit it again, or set them back, before save."
+        )
     text = {
         "noisette_model": FORMAT,
         "version": __version__,
         "class": name,
-        "parameters": parameters,
-        **_of_target(model),
+        "parameters": {k: _plain(k, v) for k, v in given.items() if k not in _APART},
         "features": int(model.n_features_in_),
         "feature_names": [str(each) for each in getattr(model, "feature_names_in_", [])],
         "regularization": getattr(model, "regularization_", None),
@@ -122,27 +130,35 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "noise": model._bars.to_dict() if hasattr(model, "_bars") else None,
         "guarantee": model.privacy_.to_dict(),
     }
+    if _predicts_numbers(model):  # its limits, and what intervals need
+        text["bounds"] = list(map(float, getattr(model, "target_bounds_", model.target_bounds)))
+        text["spread"] = None
+        if getattr(model, "_covariance", None) is not None:
+            covariance = model._covariance.tolist()
+            text["spread"] = {"covariance": covariance, "variance": model._variance}
+        text["released"] = {k: float(getattr(model, k)) for k in _RELEASED if hasattr(model, k)}
+    else:
+        text["classes"] = _described(np.asarray(model.classes_))
     if hasattr(model, "schema_"):
         text["schema"] = model.schema_.source
-        bars = model.bars_ or {}
-        text["bars"] = {name: each.to_dict() for name, each in bars.items()} or None
+        text["bars"] = {k: each.to_dict() for k, each in (model.bars_ or {}).items()} or None
         text["pairs"] = [pair.to_dict() for pair in model.pairs_]
     if hasattr(model, "test_"):
         text["test"] = stored(model.test_)
     text["seal"] = _seal(text, arrays)
-    _write(Path(path), json.dumps(text, indent=1, allow_nan=False), arrays)
-
-
-def _of_target(model: Any) -> dict[str, Any]:
-    """Return the labels of a classifier; of a regressor its limits and what intervals need."""
-    if not _predicts_numbers(model):
-        return {"classes": _described(np.asarray(model.classes_))}
-    spread = None
-    if getattr(model, "_covariance", None) is not None:
-        spread = {"covariance": model._covariance.tolist(), "variance": model._variance}
-    released = {key: float(getattr(model, key)) for key in _RELEASED if hasattr(model, key)}
-    bounds = getattr(model, "target_bounds_", model.target_bounds)
-    return {"bounds": list(map(float, bounds)), "spread": spread, "released": released}
+    members = {_TEXT: json.dumps(text, indent=1, allow_nan=False).encode()}
+    for key, array in arrays.items():
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.asarray(array, dtype=np.float64), allow_pickle=False)
+        members[f"{key}.npy"] = buffer.getvalue()
+    whole = io.BytesIO()  # a fault cannot leave an archive half-closed, and the disk waits once
+    with zipfile.ZipFile(whole, "w") as archive:
+        for member, content in members.items():
+            # what is small is packed, the rest as it is: `_fits` never refuses an honest file
+            packing = zipfile.ZIP_DEFLATED if len(content) <= _SMALL else zipfile.ZIP_STORED
+            # the date of zip's first day: the hour would tell how long a search or training took
+            archive.writestr(zipfile.ZipInfo(member), content, packing)
+    _files.write(Path(path), whole.getvalue())
 
 
 def _predicts_numbers(model: Any) -> bool:
@@ -161,44 +177,6 @@ def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
     return sealed.hexdigest()
 
 
-def _check_unchanged(model: Any, arrays: dict[str, NDArray[Any]]) -> None:
-    """Refuse to write what `load` would refuse."""
-    stored = model.get_params(deep=False).items()
-    try:
-        type(model)(
-            **{key: value for key, value in stored if key not in _NOT_STORED}
-        )._check_public()
-        _check(model, model.privacy_, arrays)
-        _check_facts(model, model.privacy_)
-        return
-    except NoisetteError:
-        pass
-    raise InvalidParameter(
-        "the parameters of this model are not those it was fitted with, so its guarantee does not "
-        "speak of them; fit it again, or set them back, before save."
-    )
-
-
-def _write(path: Path, text: str, arrays: dict[str, NDArray[Any]]) -> None:
-    whole = io.BytesIO()  # a fault cannot leave an archive half-closed, and the disk waits once
-    with zipfile.ZipFile(whole, "w") as archive:
-        _add(archive, _TEXT, text.encode())
-        for name, array in arrays.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(
-                buffer, np.asarray(array, dtype=np.float64), allow_pickle=False
-            )
-            _add(archive, f"{name}.npy", buffer.getvalue())
-    _files.write(path, whole.getvalue())
-
-
-def _add(archive: zipfile.ZipFile, member: str, content: bytes) -> None:
-    """Pack what is small; the rest as it is, so that `_fits` never refuses an honest file."""
-    packing = zipfile.ZIP_DEFLATED if len(content) <= _SMALL else zipfile.ZIP_STORED
-    # with the date of zip's first day: the hour would tell how long a search or training took
-    archive.writestr(zipfile.ZipInfo(member), content, packing)
-
-
 def _plain(key: str, value: Any) -> Any:
     """Return a parameter as JSON can hold it."""
     if isinstance(value, Adjacency):
@@ -212,8 +190,8 @@ def _plain(key: str, value: Any) -> Any:
         return {"labels": _described(np.asarray(list(value))), "weights": weights}
     if isinstance(value, np.generic):
         value = value.item()
-    if key in _MAY_BE_INFINITE and value == math.inf:
-        return _INFINITE
+    if key in _PAIRS and isinstance(value, tuple | list):
+        return [_INFINITE if part == math.inf else _plain("", part) for part in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InvalidParameter(f"the parameter {key} cannot be stored in a model file.")
@@ -284,32 +262,6 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
     """Return the model of a file, each part checked by itself and with the others."""
-    model, guarantee = _rebuilt(node)
-    _check(model, guarantee, arrays)
-    if node.get("version") == __version__:  # another version may say the same in other words
-        _check_facts(model, guarantee)
-    if node.get("seal") != _seal(node, arrays):
-        raise InvalidData("this model file was changed after it was saved; use the original.")
-    model.coef_, model.intercept_ = arrays["coef"], arrays["intercept"]
-    if _predicts_numbers(model):
-        model.intercept_ = float(model.intercept_)
-    model.privacy_ = guarantee
-    if node.get("noise") is not None:
-        from noisette.models.noise_bars import read_noise_bars
-
-        wrong = "the noise bars in this model file do not fit its weights; it was changed."
-        with _files.understood(wrong):
-            model._bars = read_noise_bars(node["noise"], model)
-    if "test" in node:
-        classes = None if _predicts_numbers(model) else model.classes_.tolist()
-        wrong = "the test scores in this model file do not fit its model; it was changed."
-        with _files.understood(wrong):
-            model.test_ = restored(node["test"], classes, guarantee)
-    return model
-
-
-def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
-    """Return the estimator without its weights, and the guarantee, each checked by itself."""
     if node.get("noisette_model") != FORMAT:
         raise InvalidData(
             f"this model file is not of format {FORMAT}; "
@@ -318,11 +270,35 @@ def _rebuilt(node: dict[str, Any]) -> tuple[Any, Guarantee]:
     name = node.get("class")
     if not isinstance(name, str) or name not in MODELS:
         raise InvalidData(f"this model file holds no model of the kinds {', '.join(MODELS)}.")
-    return _filled(name, node), Guarantee.from_dict(node["guarantee"])
+    model, guarantee = _filled(name, node), Guarantee.from_dict(node["guarantee"])
+    # another version may say the same in other words
+    _check(model, guarantee, arrays, facts=node.get("version") == __version__)
+    if node.get("seal") != _seal(node, arrays):
+        raise InvalidData("this model file was changed after it was saved; use the original.")
+    model.coef_, model.intercept_, model.privacy_ = arrays["coef"], arrays["intercept"], guarantee
+    classes = None
+    if _predicts_numbers(model):
+        model.intercept_ = float(model.intercept_)
+    else:
+        classes = model.classes_.tolist()
+    if node.get("noise") is not None:
+        from noisette.models.noise_bars import read_noise_bars
+
+        wrong = "the noise bars in this model file do not fit its weights; it was changed."
+        with _files.understood(wrong):
+            model._bars = read_noise_bars(node["noise"], model)
+    if "test" in node:
+        wrong = "the test scores in this model file do not fit its model; it was changed."
+        with _files.understood(wrong):
+            model.test_ = restored(node["test"], classes, guarantee)
+    return model
 
 
 def _filled(name: str, node: dict[str, Any]) -> Any:
+    """Return the estimator without its weights."""
     parameters = dict(node["parameters"])
+    if name in _STEPS:
+        parameters = _renamed(parameters)
     if isinstance(parameters.get("target_bounds"), list):
         parameters["target_bounds"] = tuple(parameters["target_bounds"])
     if parameters.get("classes") is not None:
@@ -332,39 +308,57 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         labels, weights = _labels(weighed["labels"]).tolist(), weighed["weights"]
         parameters["class_weight"] = dict(zip(labels, weights, strict=True))
     kind = getattr(importlib.import_module(MODELS[name]), name)
+    takes = kind().get_params(deep=False).keys()
+    of_table = "schema" in takes
     # Every one: of a parameter that is left out, the default would be taken for what was used.
-    known = kind().get_params(deep=False).keys() - _NOT_STORED - _APART
-    later = _LATER if "schema" in kind().get_params(deep=False) else set()
-    if not known - later <= parameters.keys() <= known:
+    known = takes - _NOT_STORED - _APART
+    if not known - (_LATER if of_table else set()) <= parameters.keys() <= known:
         raise TypeError
-    if "schema" in kind().get_params(deep=False):
+    if of_table:
         parameters["schema"] = dict(node["schema"])
     for key in _POSITIVE:
         if isinstance(parameters.get(key), int | float):
             _positive(parameters[key], zero=key == "regularization")
-    parameters |= {key: math.inf for key in _MAY_BE_INFINITE if parameters.get(key) == _INFINITE}
     model = kind(**parameters)
     model._check_public()
     if name in REGRESSORS:
         _fill_numbers(model, node)
     else:
         model.classes_ = _labels(node["classes"])
-    model.n_features_in_ = _whole(node["features"])
-    if "schema" in parameters:
-        model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
-        if "pairs" in kind().get_params(deep=False) and model.pairs_:
-            model.pairs = [pair.columns for pair in model.pairs_]
+    model.n_features_in_ = node["features"]
     names = list(node["feature_names"])
-    if not all(isinstance(each, str) for each in names):
+    named = all(isinstance(each, str) for each in names)
+    if type(model.n_features_in_) is not int or model.n_features_in_ < 1 or not named:
         raise TypeError
+    if of_table:
+        model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
+        if "pairs" in takes and model.pairs_:
+            model.pairs = [pair.columns for pair in model.pairs_]
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
     if name in ("LinearSVC", "LogisticRegression"):  # elsewhere lambda is a parameter, or private
-        known = node["regularization"]
-        model.regularization_ = None if known is None else _positive(known)
-        noise = node.get("weight_noise")
+        used, noise = node["regularization"], node.get("weight_noise")
+        model.regularization_ = None if used is None else _positive(used)
         model.weight_noise_ = None if noise is None else _positive(noise)
     return model
+
+
+def _renamed(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters in which what files of 0.1 have apart is one, as pairs."""
+    old = {key: parameters.pop(key) for key in _OLD if key in parameters}
+    if "eta0" in old:
+        returned = {True: "mean", False: "last", "auto": "auto"}[old["averaging"]]
+        others = {"learning_rate": old["eta0"], "regularization": old["radius"]}
+        for key, other in {**others, "released": returned}.items():
+            if other != "auto":
+                parameters[key] = [parameters[key], other]
+    if old.get("grouping") == "batches":
+        parameters["sampling"] = "levels"
+    for key in _PAIRS:
+        if isinstance(parameters.get(key), list):
+            pair = [math.inf if part == _INFINITE else part for part in parameters[key]]
+            parameters[key] = tuple(pair)
+    return parameters
 
 
 def _fill_numbers(model: Any, node: dict[str, Any]) -> None:
@@ -388,12 +382,6 @@ def _fill_numbers(model: Any, node: dict[str, Any]) -> None:
         model._covariance, model._variance = covariance, _positive(node["spread"]["variance"])
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int or value < 1:
-        raise TypeError
-    return value
-
-
 def _positive(value: Any, *, zero: bool = False) -> float:
     right = type(value) in (int, float) and 0.0 <= value < math.inf
     if not right or (value == 0.0 and not zero):
@@ -411,7 +399,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         wanted = [_TEXT, *(f"{name}.npy" for name in _ARRAYS)]
         if sorted(archive.namelist()) != sorted(wanted) or not all(map(_fits, archive.infolist())):
             raise ValueError
-        text = _files.from_json(_text(archive))
+        # with a number: `read()` alone unpacks all there is and only then looks at the claimed size
+        with archive.open(_TEXT) as packed:
+            text = _files.from_json(packed.read(archive.getinfo(_TEXT).file_size))
         if not isinstance(text, dict):
             raise TypeError
         return text, {name: _array(archive, f"{name}.npy") for name in _ARRAYS}
@@ -423,12 +413,6 @@ def _fits(info: zipfile.ZipInfo) -> bool:
     small = claimed <= max(_SMALL, _TIMES * info.compress_size)
     readable = info.filename != _TEXT or claimed <= _files.LARGEST_TEXT
     return info.compress_type in _PACKED and small and readable
-
-
-def _text(archive: zipfile.ZipFile) -> bytes:
-    # With a number: `read()` alone unpacks all there is and only then looks at the claimed size.
-    with archive.open(_TEXT) as file:
-        return file.read(archive.getinfo(_TEXT).file_size)
 
 
 def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
@@ -446,52 +430,44 @@ def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
     return found
 
 
-def _is_promise_of(guarantee: Guarantee, model: Any) -> bool:
-    """Whether the guarantee is for the epsilon, delta and adjacency of the model's parameters."""
-    return (
+def _check(
+    model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]], *, facts: bool
+) -> None:
+    """Refuse parts that contradict each other; with `facts`, also in their words.
+
+    The guarantee is for the epsilon, delta and adjacency of the model's parameters, and speaks of
+    its class, its norm bound and its labels.
+    """
+    if not (
         guarantee.epsilon == model.epsilon
         and guarantee.delta in (0.0, model.delta)
         and guarantee.adjacency is Adjacency.of(model.adjacency)
-    )
-
-
-def _check(model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]]) -> None:
-    """Refuse parts that contradict each other."""
-    if not _is_promise_of(guarantee, model):
+    ):
         raise InvalidData(
             "the guarantee in this model file is not the one of its parameters; it was changed."
         )
-    if _predicts_numbers(model):
-        _check_numbers(model, arrays)
-        return
-    given = model.classes_ if model.classes is None else model.classes
-    if _in_order(given) != list(map(repr, model.classes_.tolist())):
-        raise InvalidData("the labels in this model file are not those of its parameters.")
-    classes = len(model.classes_)
-    outputs = 1 if classes == 2 else classes
-    fits = (
-        classes >= 2
-        and arrays["coef"].shape == (outputs, getattr(model, "width_", model.n_features_in_))
-        and arrays["intercept"].shape == (outputs,)
-        and all(array.dtype == np.float64 for array in arrays.values())
-        and all(bool(np.isfinite(array).all()) for array in arrays.values())
-        and len(getattr(model, "feature_names_in_", range(model.n_features_in_)))
-        == model.n_features_in_
-    )
-    if not fits:
-        raise InvalidData("the weights in this model file do not fit its classes and features.")
-
-
-def _check_numbers(model: Any, arrays: dict[str, NDArray[np.float64]]) -> None:
-    fits = (
-        arrays["coef"].shape == (getattr(model, "width_", model.n_features_in_),)
-        and arrays["intercept"].shape == ()
-        and all(bool(np.isfinite(array).all()) for array in arrays.values())
-        and len(getattr(model, "feature_names_in_", range(model.n_features_in_)))
-        == model.n_features_in_
-    )
-    if not fits:
-        raise InvalidData("the weights in this model file do not fit its features.")
+    numbers, what = _predicts_numbers(model), "features"
+    outputs: tuple[int, ...] = ()
+    if not numbers:
+        given = model.classes_ if model.classes is None else model.classes
+        if _in_order(given) != list(map(repr, model.classes_.tolist())):
+            raise InvalidData("the labels in this model file are not those of its parameters.")
+        classes, what = len(model.classes_), "classes and features"
+        outputs = (1 if classes == 2 else classes,)
+    names = getattr(model, "feature_names_in_", range(model.n_features_in_))
+    if not (
+        (numbers or classes >= 2)
+        and arrays["coef"].shape == (*outputs, getattr(model, "width_", model.n_features_in_))
+        and arrays["intercept"].shape == outputs
+        and all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays.values())
+        and len(names) == model.n_features_in_
+    ):
+        raise InvalidData(f"the weights in this model file do not fit its {what}.")
+    if facts and not _is_told(model, guarantee):
+        raise InvalidData(
+            "the guarantee in this model file speaks of another kind of model, of other labels or "
+            "of another norm bound; it was changed."
+        )
 
 
 def _in_order(labels: Any) -> list[str]:
@@ -502,8 +478,8 @@ def _in_order(labels: Any) -> list[str]:
         return []
 
 
-def _check_facts(model: Any, guarantee: Guarantee) -> None:
-    """Refuse a class, a norm bound or labels other than those of which the guarantee speaks."""
+def _is_told(model: Any, guarantee: Guarantee) -> bool:
+    """Whether a guarantee speaks of the class, the norm bound and the labels of this model."""
     # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
     from noisette.models.outputs import BOUGHT_TARGET, labels_fact, rows_fact, target_fact
 
@@ -515,8 +491,4 @@ def _check_facts(model: Any, guarantee: Guarantee) -> None:
     if getattr(model, "norm_bound", None) is not None:
         facts.append({rows_fact(model.norm_bound, model._intercept())})
     stated = set(guarantee.public)
-    if guarantee.released != model._released or not all(each & stated for each in facts):
-        raise InvalidData(
-            "the guarantee in this model file speaks of another kind of model, of other labels or "
-            "of another norm bound; it was changed."
-        )
+    return guarantee.released == model._released and all(each & stated for each in facts)

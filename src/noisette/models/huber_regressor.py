@@ -9,6 +9,7 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
 from noisette.fitting.algorithms.recommend import Recommendation, mechanisms, recommend
 from noisette.fitting.losses import Huber, Loss
+from noisette.models.linear_model import Ready
 from noisette.models.noise_bars import bars_of_fit
 from noisette.models.regressor import LinearRegressor
 
@@ -22,33 +23,17 @@ class HuberRegressor(LinearRegressor):
 
     Parameters
     ----------
-    epsilon, delta : float, default 1.0 and 0.0
-        The budget of one ``fit``; delta = 0 is pure privacy.
-    target_bounds : pair of float or "learn"
-        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
-        from the same budget (two private quantiles). There is no default.
-    norm_bound : float
-        The bound R, public; rows longer than R are scaled down to R. There is no default.
+    %(pure, target_bounds, norm_bound)
     threshold : float, default 0.2
         Where the loss becomes linear, in units of half the range of ``target_bounds``. Noise is
         proportional to it.
-    mechanism, regularization, whiten, fit_intercept : str, float or bool
+    mechanism, regularization, whiten : str, float or bool
         As in `LogisticRegression`.
-    adjacency, population, missing, random_state, ledger : str, int, Randomness or Ledger
-        As in `LogisticRegression`.
+    %(fit_intercept, adjacency, population, missing, random_state, ledger)
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
-        The coefficients.
-    intercept_ : float
-        The intercept.
-    target_bounds_ : tuple of float
-        The limits that were bought, with ``target_bounds="learn"``.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        As in scikit-learn.
-    privacy_ : Guarantee
-        What is promised about ``coef_`` and ``intercept_``.
+    %(numbers, features, privacy_)
 
     Examples
     --------
@@ -108,7 +93,7 @@ class HuberRegressor(LinearRegressor):
             whiten="auto" if self.whiten is True else self.whiten, levels=False,
         )  # fmt: skip
 
-    def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        self._set_model(trained.released[0], self._intercept())
-        self._bars = bars_of_fit(self, trained, chosen, self._intercept(), self._scale[1])
+    def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
+        self._set_model(trained.released[0], bias)
+        self._bars = bars_of_fit(self, trained, ready.chosen, bias, self._scale[1])
         return ()

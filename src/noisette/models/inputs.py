@@ -19,6 +19,7 @@ from noisette.core.cells import UNTOLD, Given, given
 from noisette.core.parts import Parted, each, joined, summed
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.levels import Levels
+from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.partitions.collections import beside, in_parts, is_dask, parted
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.persons import unit_beside
@@ -50,13 +51,13 @@ class _NoNumber(InvalidData, TypeError):
     """A cell is no number: scikit-learn's contract asks for a TypeError there."""
 
 
-def without_data(check: Callable[[], Any], hint: str = "") -> Any:
-    """Return ``check()``; re-raise what a wrong entry raises in one sentence that quotes none.
+def without_data(check: Callable[..., Any], *given: Any, hint: str = "", **options: Any) -> Any:
+    """Return ``check(...)``; re-raise what a wrong entry raises in one sentence that quotes none.
 
     `hint` says what to do about a NaN in X.
     """
     try:
-        return check()
+        return check(*given, **options)
     except (ValueError, TypeError, OverflowError) as error:  # a date, a number beyond float64
         line = str(error).splitlines()[0] if str(error) else ""
         of_cell = isinstance(error, TypeError) and "argument must be" in line
@@ -83,42 +84,41 @@ def rows_and_labels(
 
     ``tame=False`` saves the sweep for huge entries where the training blanks such rows itself.
     """
-    if y is None:
-        raise InvalidData(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None."
-        )
-    if _is_sound(X, y, least):
+    plain = (
+        type(X) is type(y) is np.ndarray
+        and X.ndim == 2
+        and y.shape == X.shape[:1]
+        and str(X.dtype) in _TYPES
+        and y.dtype.kind in "biu"
+        and X.flags.c_contiguous
+        and X.shape[0] >= least
+        and X.shape[1] > 0
+    )
+    # a sum of squares below a limit proves every entry finite and smaller: NaN compares as False
+    with np.errstate(over="ignore", invalid="ignore"):
+        sound = plain and bool(np.vdot(X, X) <= _LARGEST[str(X.dtype)] ** 2)
+    if sound:  # neither a check of scikit-learn's nor taming is needed
         # what scikit-learn's `validate_data` sets for an array without names
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
+    _check_given(estimator, y)
     if in_parts(X):
         return parted_rows(estimator, X, y, least)
     X, y = _validated(estimator, X, y, ensure_min_samples=least)
     return (tamed(X) if tame else X), y
 
 
-def _is_sound(X: Any, y: Any, least: int) -> bool:
-    """Whether X and y are plain arrays that need neither a check of scikit-learn's nor taming.
-
-    A sum of squares below a limit proves every entry finite and smaller: NaN compares as False.
-    """
-    if not (type(X) is type(y) is np.ndarray and X.ndim == 2 and y.shape == X.shape[:1]):
-        return False
-    if str(X.dtype) not in _TYPES or y.dtype.kind not in "biu" or not X.flags.c_contiguous:
-        return False
-    if X.shape[0] < least or X.shape[1] == 0:
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.vdot(X, X) <= _LARGEST[str(X.dtype)] ** 2)
-
-
-def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Floats]:
-    """Return X as float64, float32 or CSR and y as finite numbers; sets ``n_features_in_``."""
+def _check_given(estimator: Any, y: Any) -> None:
     if y is None:
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
+
+
+def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Floats]:
+    """Return X as float64, float32 or CSR and y as finite numbers; sets ``n_features_in_``."""
+    _check_given(estimator, y)
     if is_dask(X):
         X, y = parted_rows(estimator, X, y, least)
         return X, each(finite_numbers, y)
@@ -153,7 +153,7 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
         import pandas as pd  # which tables of Dask are made of
 
         head = pd.DataFrame(columns=list(X.columns))
-    without_data(lambda: validate_data(estimator, head, skip_check_array=True))
+    without_data(validate_data, estimator, head, skip_check_array=True)
     names = [str(name) for name in getattr(X, "columns", ())]
     rows.is_sparse = rows.is_sparse or sparse.issparse(getattr(X, "_meta", None))
     kind = partial(_part_rows, estimator.missing == "zero", rows.is_sparse, names)
@@ -176,11 +176,9 @@ def _part_rows(zero: bool, thin: bool, names: list[str], part: Any) -> Any:
         )
     hint = "" if zero else "missing='zero' reads NaN as 0 (infinity is never read)"
     found = without_data(
-        lambda: check_array(
-            part, accept_sparse="csr" if thin else False, dtype="float64" if thin else _TYPES,
-            ensure_all_finite="allow-nan" if zero else True, ensure_min_samples=0,
-        ),
-        hint,
+        check_array, part, accept_sparse="csr" if thin else False,
+        dtype="float64" if thin else _TYPES, ensure_min_samples=0, hint=hint,
+        ensure_all_finite="allow-nan" if zero else True,
     )  # fmt: skip
     return tamed(_filled(found) if zero else found)
 
@@ -201,16 +199,14 @@ def weights(
         return vector(name, values, rows.shape[0], low, high, cap)
     if np.isscalar(values):
         values = np.full(rows.shape[0], values)
-    check = partial(_part_weights, name, low, high, cap)
+    check = partial(_part_weights, partial(vector, name, low=low, high=high, cap=cap))
     found = beside(rows, values).apply(check, (rows,), None)
     summed(len, found)  # whatever is wrong is said before anything is charged
     return found
 
 
-def _part_weights(
-    name: str, low: float, high: float, cap: str | None, values: Any, rows: Any
-) -> Floats:
-    return vector(name, values, rows.shape[0], low, high, cap)
+def _part_weights(check: Callable[..., Floats], values: Any, rows: Any) -> Floats:
+    return check(values, rows.shape[0])
 
 
 def matrix(estimator: Any, X: Any) -> Any:
@@ -230,14 +226,11 @@ def rows(estimator: Any, X: Any, least: int) -> Any:
 
 def numbers(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Floats:
     """Return columns of numbers as float64; NaN is missing, infinity is a number."""
-    return np.asarray(
-        without_data(
-            lambda: validate_data(
-                estimator, X, dtype="float64", reset=reset, ensure_all_finite=False,
-                ensure_min_samples=least,
-            )
-        )
+    found = without_data(
+        validate_data, estimator, X, dtype="float64", reset=reset, ensure_all_finite=False,
+        ensure_min_samples=least,
     )  # fmt: skip
+    return np.asarray(found)
 
 
 def columns(estimator: Any, X: Any, *, reset: bool) -> list[Given]:
@@ -245,24 +238,19 @@ def columns(estimator: Any, X: Any, *, reset: bool) -> list[Given]:
     # proof: ROW-LOCAL
     home = type(X).__module__.partition(".")[0]
     if home in ("pandas", "polars", "pyarrow") and len(getattr(X, "shape", ())) == 2:
-        without_data(lambda: validate_data(estimator, X, reset=reset, skip_check_array=True))
-        each = range(X.shape[1])
-        if home == "pandas":
-            found = [given(X.iloc[:, place], "") for place in each]
-        else:
-            found = [
-                given(X[:, place] if home == "polars" else X.column(place), "") for place in each
-            ]
-        if not found or not len(found[0]):
+        without_data(validate_data, estimator, X, reset=reset, skip_check_array=True)
+        if 0 in X.shape:
             raise InvalidData("X must have at least one row and one column.")
-        return found
-    if isinstance(X, Sequence):
-        X = without_data(lambda: np.array(X, dtype=object))
-    shaped = without_data(
-        lambda: validate_data(estimator, X, dtype=None, reset=reset, ensure_all_finite=False)
-    )
-    rows = X if isinstance(X, np.ma.MaskedArray) else np.asarray(shaped)
-    return [given(rows[:, place], "") for place in range(rows.shape[1])]
+        table = X.iloc if home == "pandas" else X
+    else:
+        if isinstance(X, Sequence):
+            X = without_data(np.array, X, dtype=object)
+        shaped = without_data(
+            validate_data, estimator, X, dtype=None, reset=reset, ensure_all_finite=False
+        )
+        table = X = X if isinstance(X, np.ma.MaskedArray) else np.asarray(shaped)
+    column = X.column if home == "pyarrow" else lambda place: table[:, place]
+    return [given(column(place), "") for place in range(X.shape[1])]
 
 
 def column_names(estimator: Any, given: Any) -> NDArray[Any]:
@@ -289,11 +277,8 @@ def _validated(estimator: Any, *given: Any, **options: Any) -> Any:
     if zero:
         hint = "missing='zero' reads NaN as 0, but not infinity"
     checked = without_data(
-        lambda: validate_data(
-            estimator, *given, accept_sparse="csr", dtype=_TYPES,
-            ensure_all_finite="allow-nan" if zero else True, **options,
-        ),
-        hint,
+        validate_data, estimator, *given, accept_sparse="csr", dtype=_TYPES, hint=hint,
+        ensure_all_finite="allow-nan" if zero else True, **options,
     )  # fmt: skip
     if not zero:
         return checked
@@ -350,21 +335,25 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
 
 def label_vector(y: Any) -> NDArray[Any]:
     """Return labels as an array, of whatever shape."""
-    return np.asarray(without_data(lambda: np.asarray(y)))
+    return np.asarray(without_data(np.asarray, y))
 
 
 def _check_told_apart(y: NDArray[Any]) -> None:
     """Refuse numbers with a point that may be several labels: one makes such of all others."""
-    if y.dtype.kind == "f":
-        size = np.abs(y[np.isfinite(y)])
-        if bool(np.any(size >= 2.0 ** (np.finfo(y.dtype).nmant + 1))):
-            raise InvalidData(UNTOLD.format("y"))
+    size = np.abs(y[np.isfinite(y)])
+    if bool(np.any(size >= 2.0 ** (np.finfo(y.dtype).nmant + 1))):
+        raise InvalidData(UNTOLD.format("y"))
 
 
 def _part_classes(y: NDArray[Any]) -> NDArray[Any]:
     """Return the sorted labels of some rows."""
-    _check_told_apart(y)
-    if _lacks_labels(y):
+    if y.dtype.kind == "f":
+        _check_told_apart(y)
+    gone = ("NoneType", "NAType", "NaTType")  # what is missing, also for pandas
+    if y.dtype.kind in "fO" and any(
+        type(label).__name__ in gone or (isinstance(label, float) and label != label)
+        for label in y.ravel().tolist()
+    ):
         raise InvalidData(
             "Unknown label type: y holds a missing label; take such rows out, whoever they are of."
         )
@@ -389,29 +378,6 @@ def _all_classes(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
             f"y holds more than {_MOST_CLASSES} labels; a classifier needs labels, not a quantity."
         )
     return found
-
-
-def _lacks_labels(y: NDArray[Any]) -> bool:
-    """Whether a label is None, NaN, or what pandas has in their place."""
-    if y.dtype.kind in "fO":
-        gone = ("NoneType", "NAType", "NaTType")
-        return any(
-            type(label).__name__ in gone or (isinstance(label, float) and label != label)
-            for label in y.ravel().tolist()
-        )
-    return False
-
-
-def _looked_up_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    position = {label: i for i, label in enumerate(classes.tolist())}
-    values: Any = y.tolist()
-    try:
-        numbers = [position.get(label, -1) for label in values]
-    except TypeError:
-        numbers = [-1]
-    if -1 in numbers:
-        raise InvalidData("y holds a label that is not in classes; list every label there.")
-    return np.array(numbers, dtype=np.intp)
 
 
 def vector(
@@ -443,7 +409,7 @@ def unit_of(ids: Any, n: int, adjacency: Adjacency, rows: Any = None, least: int
 
 
 def levels(
-    values: Any, rows: Any, epsilon: float, grouping: str = "scale", unit: Unit = RECORDS
+    values: Any, rows: Any, epsilon: float, batches: bool = False, unit: Unit = RECORDS
 ) -> Levels:
     """Return ``sample_epsilon`` as levels in (0, epsilon], one for each row, or each unit."""
     if isinstance(rows, Parted):
@@ -452,7 +418,25 @@ def levels(
             "memory."
         )
     each = vector("sample_epsilon", values, rows.shape[0], 0.0, epsilon, "epsilon")
-    return Levels(unit.one_each("sample_epsilon", each), grouping)
+    values = unit.one_each("sample_epsilon", each)
+    return Levels(values, "batches" if batches else "scale")
+
+
+def class_targets(loss: Loss, numbers: NDArray[np.intp], models: int = 1) -> list[NDArray[Any]]:
+    """Return one target vector for each model: numbers of classes, or -1 and +1."""
+    if isinstance(loss, Softmax):
+        return [each(_whole, numbers)]
+    if models == 1:
+        return [each(partial(_signs, 1), numbers)]
+    return [each(partial(_signs, k), numbers) for k in range(models)]
+
+
+def _whole(numbers: NDArray[np.intp]) -> NDArray[np.int64]:
+    return numbers.astype(np.int64, copy=False)
+
+
+def _signs(number: int, numbers: NDArray[np.intp]) -> Floats:
+    return np.where(numbers == number, 1.0, -1.0)
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
@@ -465,10 +449,17 @@ def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    _check_told_apart(y)
+    if y.dtype.kind == "f":
+        _check_told_apart(y)
+    numbers: Any
     if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
-        return _looked_up_numbers(classes, y)
-    if len(classes) == 2:
+        position = {label: i for i, label in enumerate(classes.tolist())}
+        try:
+            numbers = np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
+            right = -1 not in numbers
+        except TypeError:  # a label that has no hash
+            right = False
+    elif len(classes) == 2:
         numbers = (y == classes[1]).astype(np.intp)
         right = bool(np.all((numbers == 1) | (y == classes[0])))
     else:

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
-from noisette.fitting.algorithms import Prepared, Public, Records, Trained, train
+from noisette.fitting.algorithms import Prepared, Public, Trained, train
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.train import checked
 from noisette.fitting.clipping import checked_bound
@@ -25,7 +24,7 @@ from noisette.fitting.partitions.lazily import lazily
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
-from noisette.models.outputs import rows_fact
+from noisette.models.outputs import rows_fact, size_facts
 from noisette.models.private import Outlook, PrivateEstimator, Scored, outlook
 
 
@@ -34,13 +33,17 @@ class Ready:
     """A fit up to its charge: its plan, the sensitive half, and what the guarantee will say."""
 
     chosen: Recommendation
-    records: Records
+    records: Any
     unit: Unit
     method: str
+    facts: tuple[str, ...]
+    """What is known of the labels, or of the target."""
     weighed: bool = False
     notes: tuple[str, ...] = ()
     proofs: tuple[str, ...] = ()
     classes: Any = None
+    sizes: tuple[str, ...] = ()
+    """What is known of the number of units, where that is not what a single fit knows."""
 
 
 INTERCEPT = 0.35
@@ -48,7 +51,12 @@ INTERCEPT = 0.35
 
 
 class LinearModel(PrivateEstimator):
-    """Rows of a bounded norm, and an intercept that is the weight of a constant column."""
+    """Rows of a bounded norm, and an intercept that is the weight of a constant column.
+
+    An estimator has `_check_own` (its own parameters), `_ready` (reads the data and chooses, before
+    anything is charged), `_outlined` (what would be chosen for rows of d features) and `_take`
+    (sets what was released as attributes, and returns notes).
+    """
 
     epsilon: float
     delta: float
@@ -129,7 +137,8 @@ class LinearModel(PrivateEstimator):
         """
         with self._as_it_was():
             ledger, _ = self._check_public()
-            return self._ready(ledger.adjacency, *data, **options).chosen
+            ready: Ready = self._ready(ledger.adjacency, *data, **options)
+            return ready.chosen
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
         with self._as_it_was():
@@ -150,28 +159,35 @@ class LinearModel(PrivateEstimator):
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), randomness
 
-    @abstractmethod
-    def _check_own(self) -> None:
-        """Check the parameters that not every linear model has."""
-
-    @abstractmethod
-    def _ready(self, adjacency: Adjacency, *data: Any, **options: Any) -> Ready:
-        """Read the data and choose, before anything is charged."""
-
-    @abstractmethod
-    def _publish(self, ready: Ready, trained: Trained) -> None:
-        """Set what was released as attributes, and state the guarantee."""
-
-    def _fit(self, *data: Any) -> None:
+    def _fit(self, *data: Any, verbose: int = 0) -> None:
         ledger, randomness = self._check_public()
         ready = self._ready(ledger.adjacency, *data)
-        self._warn(ready.chosen)
+        if ready.chosen.warning:  # from public facts: the model can hardly learn
+            warnings.warn(ready.chosen.warning, WeakModelWarning, stacklevel=3)
         trained = train(
             ready.chosen.algorithm, ready.chosen.public, ready.records, ledger=ledger,
             randomness=randomness, label=f"fit ({ready.method})", model=type(self).__name__,
-            verbose=getattr(self, "verbose", 0),
+            verbose=verbose,
         )  # fmt: skip
         self._publish(ready, trained)
+
+    def _publish(self, ready: Ready, trained: Trained) -> None:
+        """Set what was released as attributes, and state the guarantee."""
+        bound, bias = self.norm_bound, self._intercept()
+        update = getattr(ready.chosen.algorithm.own, "update", None)
+        if update is not None:  # what ran: parameters of a stream may have changed since
+            bound, bias = update.norm_bound, update.bias
+        notes = self._take(ready, trained, bias)
+        sizes = ready.sizes or size_facts(ready.chosen.public, self.population, solved=True)
+        public = [*sizes, f"the {self.n_features_in_} features and their names"]
+        if bound is not None:
+            public.append(rows_fact(bound, bias))
+        public += [*ready.facts, "all parameters of the estimator and the program"]
+        self.privacy_ = self._stated(
+            trained.permit, public=tuple(public),
+            notes=(*ready.notes, *notes), proofs=(*ready.proofs, *trained.proofs),
+            unit=ready.unit, weighed=ready.weighed,
+        )  # fmt: skip
 
     def _plan(self, n: int, d: int, persons: bool, max_rows: int | None, *classes: int) -> Outlook:
         ledger, _ = self._check_public()
@@ -179,42 +195,23 @@ class LinearModel(PrivateEstimator):
         unit = Unit.planned(n, persons=persons, max_rows=max_rows)
         return outlook(self._outlined(unit, d, ledger.adjacency, *classes), n)
 
-    @abstractmethod
-    def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
-        """Return the training that ``fit`` on rows of d features would choose."""
-
     def _solved(
         self, unit: Unit, features: int, bound: float, adjacency: Adjacency, loss: Loss,
-        models: int = 1,
+        models: int = 1, weight_bound: float = 1.0,
     ) -> Public:  # fmt: skip
         """Return the public facts of a fit; `bound` and `features` count the constant column."""
         known = unit.known(adjacency, self.population)
         _validate.delta_for(self.delta, known["size"])
         return Public(
             epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, loss=loss,
-            features=features, norm_bound=bound, models=models, **known,
+            features=features, norm_bound=bound, models=models,
+            weight_bound=weight_bound, **known,
         )  # fmt: skip
 
     def _augmented_bound(self) -> float:
         """Return the norm bound of rows with the constant column."""
         bias, bound = self._intercept(), self._row_bound()
         return bound if bias is None else math.hypot(bound, bias) * (1.0 + 2.0**-50)
-
-    def _facts(
-        self, sizes: list[str], norm_bound: float | None, bias: float | None, *more: str
-    ) -> tuple[str, ...]:
-        """Return what the guarantee treats as known to everybody.
-
-        `sizes` say what is known of the number of records or persons, `more` of the target.
-        """
-        rows = [] if norm_bound is None else [rows_fact(norm_bound, bias)]
-        features = f"the {self.n_features_in_} features and their names"
-        return (*sizes, features, *rows, *more, "all parameters of the estimator and the program")
-
-    def _warn(self, chosen: Recommendation) -> None:
-        """Say before the charge, from public facts, that the model can hardly learn."""
-        if chosen.warning:
-            warnings.warn(chosen.warning, WeakModelWarning, stacklevel=4)
 
     def __sklearn_tags__(self) -> Any:
         """Declare what scikit-learn should know: sparse input works, NaN if ``missing`` says so."""
@@ -237,37 +234,20 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
 
         Parameters
         ----------
-        n : int
-            The number of records, or a guess of it; with `persons`, of persons.
-        d : int
-            The number of features.
+        %(size)
         classes : int, optional
             How many classes there are; what the constructor lists, else two.
-        persons : bool, default False
-            Whether ``fit`` will get persons; the guarantee is then about all rows of one.
-        max_rows : int, optional
-            The public cap on the rows of a person, where there is one.
+        %(planned persons)
 
-        Returns
-        -------
-        Outlook
-            The plan, its epsilon, the noise in plain units, memory and time to expect.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the estimator is out of range.
-        Unproven
-            If no theorem covers the parameters together.
+        %(outlook)
 
         """
-        return self._plan(n, d, persons, max_rows, self._count(classes))
-
-    def _count(self, told: int | None) -> int:
-        """Return the number of classes for a plan: as told, as listed, else two."""
-        if told is not None:
-            return _validate.integer("classes", told, 2)
-        return 2 if self.classes is None else len(inputs.listed_classes(self.classes))
+        count = 2
+        if classes is not None:
+            count = _validate.integer("classes", classes, 2)
+        elif self.classes is not None:
+            count = len(inputs.listed_classes(self.classes))
+        return self._plan(n, d, persons, max_rows, count)
 
     def _set_model(
         self, weights: list[Floats], loss: Loss, bias: float | None, classes: NDArray[Any]
@@ -311,10 +291,7 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of every row.
 
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows to classify.
+        %(to classify)
 
         Returns
         -------

@@ -25,8 +25,7 @@ class LogisticRegression(OneShotClassifier):
 
     Parameters
     ----------
-    epsilon, delta : float, default 1.0 and 0.0
-        The budget of one ``fit``; delta = 0 is pure privacy.
+    %(pure)
     mechanism : str, default "auto"
         The noise: "objective" (least noise), "output" (noise on the solution), another one of
         `noisette.fitting.algorithms.one_shot()`, or "auto": objective unless ``fit`` gets
@@ -35,15 +34,7 @@ class LogisticRegression(OneShotClassifier):
         The lambda beside the *mean* loss, so Lambda = n lambda (``population`` stands for n
         under add-remove); "auto" chooses from n, d, epsilon and delta. Objective perturbation
         raises a smaller Lambda to what its theorem needs; the guarantee's notes say so.
-    norm_bound : float
-        The bound R, public; rows longer than R are scaled down to R. Choose it without the data;
-        there is no default, because it would cut raw columns short in silence.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
-    fit_intercept : bool, default True
-        Whether to add the constant column 0.35 R to every row.
-    classes : sequence, optional
-        The label set. None reads it off y; the guarantee then says that it is public.
+    %(norm_bound, adjacency, fit_intercept, classes)
     multi_class : {"auto", "softmax", "ovr"}, default "auto"
         For more than two classes one joint model ("softmax", "auto") or one against the rest
         ("ovr").
@@ -52,35 +43,16 @@ class LogisticRegression(OneShotClassifier):
         the share of the budget that buys it (needs delta > 0 and objective perturbation).
     weight_bound : float, default 1.0
         Public cap on ``sample_weight``.
-    class_weight : dict or "balanced", optional
-        How much rows of each class count: public weights by label, of which only the ratio matters
-        (the largest becomes 1), or "balanced" by noisy counts bought with 5 % of epsilon.
-    population : int, optional
-        A public guess of n; needed under add-remove where n would set a parameter.
-    missing : {"refuse", "zero"}, default "refuse"
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    random_state : int or Randomness, optional
-        None draws secure noise. A number makes the run reproducible and the guarantee void, for
-        experiments.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta) for each ``fit``.
+    %(class_weight, population, missing, random_state, ledger)
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, d) or (K, d)
-        One row for two classes, else one for each class.
-    intercept_ : ndarray of shape (1,) or (K,)
-        The intercepts.
-    classes_ : ndarray of shape (K,)
-        The sorted labels.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        As in scikit-learn.
+    %(coef_, features)
     weight_noise_ : float or None
         The standard deviation that privacy added to each coefficient, where its law is public:
         output perturbation. None for objective perturbation, where it depends on the curvature
         at the solution, which is not released.
-    privacy_ : Guarantee
-        What is promised about ``coef_`` and ``intercept_``.
+    %(privacy_)
     regularization_ : float or None
         The lambda that was used, a public number (None if n is private and no ``population`` is
         given, or with whitening).
@@ -112,10 +84,7 @@ class LogisticRegression(OneShotClassifier):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return class probabilities, shape (n, K); one-vs-rest scores are normalised.
 
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows to classify.
+        %(to classify)
 
         Returns
         -------
@@ -133,10 +102,7 @@ class LogisticRegression(OneShotClassifier):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of ``predict_proba``.
 
-        Parameters
-        ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows to classify.
+        %(to classify)
 
         Returns
         -------
@@ -160,8 +126,7 @@ class LinearSVC(OneShotClassifier):
 
     Parameters
     ----------
-    epsilon, delta : float, default 1.0 and 0.0
-        The budget of one ``fit``; delta = 0 is pure privacy.
+    %(pure)
     loss : str, default "softplus"
         The loss of the margin, see above.
     mechanism : str, default "auto"

@@ -9,7 +9,7 @@ from noisette._typing import Floats
 from noisette.fitting.algorithms import Trained
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.whitening import NoisyWeights
-from noisette.fitting.losses import Loss, Softmax
+from noisette.fitting.losses import Softmax
 
 LAWS = {
     "known": "The noise was added to the weights, so its law is public and exact.",
@@ -90,18 +90,12 @@ def bars_of_fit(
         return NoiseBars("hidden")
     features = np.asarray(model.coef_).shape[-1]
     full = np.broadcast_to(each, (features + (bias is not None),)) * scale
-    full = full * _classes(chosen.public.loss, model)
+    if isinstance(chosen.public.loss, Softmax):  # from isometric coordinates to a class's weights
+        classes = len(model.classes_)
+        full = full * float(np.sqrt(2.0 if classes == 2 else 1.0 - 1.0 / classes))
     coef = np.broadcast_to(full[:features], np.asarray(model.coef_).shape).copy()
     outer = 0.0 if bias is None else float(full[-1]) * bias
     return NoiseBars(law, coef, np.full(np.shape(model.intercept_), outer))
-
-
-def _classes(loss: Loss, model: Any) -> float:
-    """Return what a deviation of isometric coordinates of softmax is for a class's own weights."""
-    if not isinstance(loss, Softmax):
-        return 1.0
-    classes = len(model.classes_)
-    return float(np.sqrt(2.0 if classes == 2 else 1.0 - 1.0 / classes))
 
 
 def read_noise_bars(node: Any, model: Any) -> NoiseBars:

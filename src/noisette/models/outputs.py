@@ -55,7 +55,7 @@ def rows_fact(norm_bound: float, bias: float | None) -> str:
 
 def labels_fact(classes: NDArray[Any], *, given: bool) -> str:
     """Return the fact about the label set; `given` says that it was not read off y."""
-    labels = ", ".join(str(label) for label in classes[:20])
+    labels = ", ".join(map(str, classes[:20]))
     labels += f", ... ({len(classes)} in all)" if len(classes) > 20 else ""
     source = "as given" if given else "read off y and treated as public"
     return f"the set of labels ({labels}), {source}"

@@ -16,7 +16,9 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.losses import Loss, PoissonCounts
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models import inputs
+from noisette.models.private import retired
 from noisette.models.sgd_regressor import SGDRegressor
+from noisette.models.sgd_stream import RETIRED
 
 
 class PoissonRegressor(SGDRegressor):
@@ -32,16 +34,14 @@ class PoissonRegressor(SGDRegressor):
         The budget of one ``fit``, or of one whole stream of ``partial_fit`` calls.
     most_count : float
         The largest count, public; larger ones are cut to it. There is no default.
-    norm_bound : float
-        The bound R, public; rows longer than R are scaled down to R. There is no default.
+    %(norm_bound)
     clip : float, default 0.25
         Where one record's gradient is cut, as a share of the largest there can be, in (0, 1].
         Noise is proportional to it; counts farther than this share of ``most_count`` from their
         mean count less.
-    batch_size, regularization, adjacency, population : int, float or str
+    batch_size, regularization : int, float or pair
         As in `SGDClassifier`.
-    missing, random_state, ledger, verbose : str, Randomness, Ledger or int
-        As in `SGDClassifier`.
+    %(adjacency, population, missing, random_state, ledger)
 
     Attributes
     ----------
@@ -49,10 +49,7 @@ class PoissonRegressor(SGDRegressor):
         The coefficients of the logarithm of the mean.
     intercept_ : float
         The logarithm of the mean at 0.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        As in scikit-learn.
-    privacy_ : Guarantee
-        What is promised about ``coef_`` and ``intercept_``.
+    %(features, privacy_)
 
     Examples
     --------
@@ -74,10 +71,11 @@ class PoissonRegressor(SGDRegressor):
 
     # what `SGDRegressor` leaves to its users, and this one does not
     fit_intercept = True
-    noise = sampling = learning_rate = eta0 = radius = averaging = "auto"
+    noise = sampling = learning_rate = "auto"
     released, epochs, threshold = "all", 1, 1.0
     loss = "huber"  # a name that is checked; the loss is Poisson's
 
+    @retired(RETIRED)
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -87,13 +85,12 @@ class PoissonRegressor(SGDRegressor):
         norm_bound: float | None = None,
         clip: float = 0.25,
         batch_size: int | str = "auto",
-        regularization: float = 1e-4,
+        regularization: Any = 1e-4,
         adjacency: str = "replace-one",
         population: int | None = None,
         missing: str = "refuse",
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
-        verbose: int = 0,
     ) -> None:
         self._keep(locals())
 

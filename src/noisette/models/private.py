@@ -3,10 +3,11 @@
 import copy
 import math
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -24,7 +25,9 @@ from noisette.fitting.algorithms.algorithm import Prepared, PreparedModel
 from noisette.fitting.algorithms.recommend import WEIGHT_NORM, Recommendation
 from noisette.fitting.units import RECORDS, Unit
 from noisette.models.inputs import MISSING_AS_ZERO
+from noisette.models.paragraphs import fill
 
+Method = TypeVar("Method", bound=Callable[..., Any])
 _LEFT_BEHIND = "left behind when the estimator was pickled"
 
 # Beside the estimators, so that neither attributes nor files show it, and weak: nothing is kept.
@@ -32,6 +35,21 @@ _KIN: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
 """How many fits without a ledger an estimator and all its clones have had together."""
 _FITTED: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """The very object that an estimator was fitted on."""
+
+
+def retired(told: Mapping[str, str]) -> Callable[[Method], Method]:
+    """Let a constructor or ``set_params`` say what stands in the place of a name it once took."""
+
+    def decorated(method: Method) -> Method:
+        @wraps(method)
+        def checked(self: Any, *given: Any, **named: Any) -> Any:
+            for name in told.keys() & named.keys():
+                raise InvalidParameter(f"{name} is no parameter; {told[name]}.")
+            return method(self, *given, **named)
+
+        return cast("Method", checked)
+
+    return decorated
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
@@ -43,6 +61,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     """What in the rows makes a fit refuse: ids of `noisette.core.refusals.REFUSALS`."""
     _least: int = 1
     """Rows that a fit asks for where their number is private; a search sets 0: nobody may train."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        fill(cls)
 
     def _keep(self, given: dict[str, Any]) -> None:
         """Set the constructor's parameters, its ``locals()``, as attributes of the same names."""
@@ -59,7 +81,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         NumPy says nothing about overflow or underflow here, whatever the caller's `np.seterr`: a
         warning, or an error, would reveal something about the rows.
         """
-        self._count_fits()
+        fits = _KIN.get(self)
+        watched = isinstance(getattr(self, "random_state", None), Randomness)
+        if fits is not None and self.ledger is None and not watched:
+            fits[0] += 1
+            if fits[0] > 1:  # clones without a ledger are not added up by anybody
+                warn_of_privacy("clones", 4)
         with self._as_it_was(failed=True):
             yield
             _FITTED.pop(self, None)
@@ -87,16 +114,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         It charges nothing, and its plan is as public as what ``fit`` treats as public.
         """
         raise InvalidParameter(f"{type(self).__name__} cannot be a run of a search.")
-
-    def _count_fits(self) -> None:
-        """Say once that clones which are fitted without a ledger are not added up by anybody."""
-        fits = _KIN.get(self)
-        watched = isinstance(getattr(self, "random_state", None), Randomness)
-        if fits is None or self.ledger is not None or watched:
-            return
-        fits[0] += 1
-        if fits[0] > 1:
-            warn_of_privacy("clones", 5)
 
     def _ledger_to_charge(self, epsilon: float, delta: float, adjacency: Adjacency) -> Ledger:
         """Return the caller's ledger, or a new one of (epsilon, delta) where none was given."""

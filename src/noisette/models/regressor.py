@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from abc import abstractmethod
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -19,12 +18,11 @@ from noisette.fitting.algorithms import Public, Records, Trained, with_intercept
 from noisette.fitting.algorithms.learnt_target import LEARN, WithLimits, scaled, with_limits
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.clipping import clip_rows
-from noisette.fitting.losses import Loss
 from noisette.fitting.partitions.lazily import lazily
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearModel, Ready
-from noisette.models.outputs import BOUGHT_TARGET, size_facts, target_fact
+from noisette.models.outputs import BOUGHT_TARGET, target_fact
 from noisette.models.private import Outlook, Scored
 
 
@@ -52,7 +50,11 @@ def checked_target_bounds(given: Any) -> tuple[float, float]:
 
 
 class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc]
-    """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1]."""
+    """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1].
+
+    A regressor has `_loss` (of a target in [-1, 1]), `_recommended` (algorithm, completed facts and
+    notes, from public facts) and `_took`, which sets what was released as attributes.
+    """
 
     target_bounds: Any
 
@@ -70,26 +72,9 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
 
         Parameters
         ----------
-        n : int
-            The number of records, or a guess of it; with `persons`, of persons.
-        d : int
-            The number of features.
-        persons : bool, default False
-            Whether ``fit`` will get persons; the guarantee is then about all rows of one.
-        max_rows : int, optional
-            The public cap on the rows of a person, where there is one.
+        %(size, planned persons)
 
-        Returns
-        -------
-        Outlook
-            The plan, its epsilon, memory and time to expect.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the estimator is out of range.
-        Unproven
-            If no theorem covers the parameters together.
+        %(outlook)
 
         """
         return self._plan(n, d, persons, max_rows)
@@ -105,18 +90,6 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
     @property
     def _learns(self) -> bool:
         return isinstance(self.target_bounds, str)
-
-    @abstractmethod
-    def _loss(self) -> Loss:
-        """Return the loss of a target in [-1, 1]."""
-
-    @abstractmethod
-    def _recommended(self, public: Public) -> Recommendation:
-        """Return algorithm, completed facts and notes, from public facts."""
-
-    @abstractmethod
-    def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        """Set what was released as attributes; return notes for the guarantee."""
 
     def _check_own(self) -> None:
         self._row_bound()
@@ -166,30 +139,14 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows longer than ``norm_bound`` are scaled down to it.
+        %(rows)
         y : array_like of shape (n,)
             The targets; those beyond ``target_bounds`` are cut.
         sample_weight : array_like of shape (n,), optional
             Weights in [0, 1], as sensitive as the rows and used as they are.
-        persons : array_like of shape (n,) or Persons, optional
-            Whose row each row is, by any identifier. The guarantee is then about persons with
-            all their rows, whose weights add up to one; the number of rows is private, and
-            ``population`` and ``delta`` count persons.
+        %(persons)
 
-        Returns
-        -------
-        self
-            The fitted estimator.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the estimator is out of range; nothing is charged.
-        InvalidData
-            If X, y or the weights have the wrong shape or entries; nothing is charged.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+        %(fitted, refusals)
 
         """
         with self._all_or_nothing(X):
@@ -209,8 +166,10 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         chosen, target, near = self._planned(public), self._scaled(y), unit
         if unit.max_rows is not None:  # rows beyond a cap are left out, so that it bounds rows
             rows, target, weights, near = unit.present(rows, target, weights)
-        records = Records(rows, [target], weights, near)
-        return Ready(chosen, records, unit, chosen.algorithm.name, sample_weight is not None)
+        return Ready(
+            chosen, Records(rows, [target], weights, near), unit, chosen.algorithm.name,
+            (self._target_fact,), sample_weight is not None, chosen.notes, ("ROW-LOCAL",),
+        )  # fmt: skip
 
     def _read(
         self, X: Any, y: Any, sample_weight: Any, persons: Any, adjacency: Adjacency
@@ -222,19 +181,16 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         return X, y, unit.share(weights), unit
 
-    def _publish(self, ready: Ready, trained: Trained) -> None:
+    def _take(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
         if self._learns:
             found: WithLimits = trained.released
             self.target_bounds_ = (found.low, found.high)
             trained = replace(trained, released=found.inner)
-        notes = self._take(trained, ready.chosen)
-        sizes = size_facts(ready.chosen.public, self.population, solved=True)
-        known = self._facts(sizes, self.norm_bound, self._intercept(), self._target_fact)
-        self.privacy_ = self._stated(
-            trained.permit, public=known, notes=(*ready.chosen.notes, *notes),
-            proofs=("ROW-LOCAL", *ready.proofs, *trained.proofs), unit=ready.unit,
-            weighed=ready.weighed,
-        )  # fmt: skip
+        return self._took(ready, trained, bias)
+
+    def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
+        self._set_model(trained.released[0], bias)
+        return ()
 
     # --- using the model -----------------------------------------------------------------------
 

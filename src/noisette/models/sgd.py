@@ -23,17 +23,17 @@ from noisette.fitting.algorithms.class_weight import (
     weighed,
     weight_proofs,
 )
-from noisette.fitting.algorithms.levels import GROUPINGS, level_notes
+from noisette.fitting.algorithms.levels import level_notes
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
-from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.algorithms.recommend_sgd import BY_LEVEL, recommend_sgd
 from noisette.fitting.losses import Loss, classifier_loss, classifier_losses
-from noisette.fitting.units import RECORDS, Unit
+from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearClassifier, Ready
 from noisette.models.logistic_regression import LogisticRegression
-from noisette.models.outputs import labels_fact, size_facts
-from noisette.models.sgd_stream import StreamReader, targets_of
+from noisette.models.outputs import labels_fact
+from noisette.models.private import retired
+from noisette.models.sgd_stream import RETIRED, StreamReader
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -63,68 +63,37 @@ class SGDClassifier(LinearClassifier, StreamReader):
     sampling : str or Sampler, default "auto"
         How batches are made: "auto" (see above), a name in `noisette.sampling.SAMPLERS`, or a
         `Sampler`. "disjoint" goes through the rows in one random order, streams in the order
-        they come; ``Disjoint.of_size(n, b)`` keeps the given order.
+        they come; ``Disjoint.of_size(n, b)`` keeps the given order. "levels" is one pass whose
+        batches hold people of equal ``sample_epsilon``, each with its own noise; elsewhere
+        their gradients are scaled under one noise.
     batch_size : int or "auto", default "auto"
         Records per batch.
     epochs : int, default 1
         Passes over the data ("full": steps).
-    learning_rate : {"auto", "inverse-sqrt", "inverse", "constant"}, default "auto"
-        The step sizes: "inverse-sqrt" is eta0 / sqrt(t), "inverse" is 1 / (regularization t),
-        "constant" is eta0.
-    eta0 : float or "auto", default "auto"
-        The first step size; "auto" follows from public facts.
-    regularization : float, default 1e-4
-        The lambda beside the mean loss.
+    learning_rate : float, str or pair (str, float), default "auto"
+        The first step size c, how step t follows from it, or both: "inverse-sqrt" is c / sqrt(t),
+        "inverse" is 1 / (regularization t), "constant" is c; what is not given follows from
+        public facts.
+    regularization : float or pair of float, default 1e-4
+        The lambda beside the mean loss, or (lambda, radius) with the radius of the ball onto
+        which iterates are projected, inf for none; alone, it is a bound on the norm of the
+        regularised minimiser.
     norm_bound : float, optional
         The bound R, public; longer rows are scaled down to R. None leaves rows as they are and
         needs ``clip_norm``; one of the two must be given.
     clip_norm : float, optional
         Bound on one record's gradient below the loss's own bound.
-    fit_intercept : bool, default True
-        Whether to add the constant column 0.35 R (0.35 if R is None) to every row.
-    radius : float or "auto", default "auto"
-        The radius of the ball onto which iterates are projected; "auto" is a bound on the norm
-        of the regularised minimiser; inf for none.
-    averaging : bool or "auto", default "auto"
-        True returns a weighted mean of the iterates, False the last one; "auto" is True where
-        all iterates are counted.
-    released : {"all", "last"}, default "all"
-        Whether all iterates are counted, or only the last one (cyclic, shuffle or full
-        sampling, smooth loss, constant learning rate, no averaging).
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
-    population : int, optional
-        A public guess of n; needed under add-remove.
-    missing : {"refuse", "zero"}, default "refuse"
-        What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).
-    classes : sequence, optional
-        The label set. None reads it off y; the guarantee then says that it is public.
-    class_weight : dict or "balanced", optional
-        How much rows of each class count: public weights by label, of which only the ratio matters
-        (the largest becomes 1), or "balanced" by noisy counts bought with 5 % of epsilon. Not for
-        streams.
-    grouping : {"scale", "batches"}, default "scale"
-        What ``sample_epsilon`` does: "scale" gradients under one noise, or put people of equal
-        level into the same "batches" with their own noise (single pass).
-    random_state : int or Randomness, optional
-        None draws secure noise; a number makes the run reproducible, the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
-    verbose : int, default 0
-        With 1, steps and time, which are public, are shown, and nothing else.
+    %(fit_intercept)
+    released : {"all", "last"} or pair of str, default "all"
+        Whether all iterates are counted and a weighted mean of them is returned, or only the last
+        one (cyclic, shuffle or full sampling, smooth loss, constant learning rate). A pair says
+        what is counted and what is returned: ("all", "last") counts all and returns the last,
+        ("all", "mean") asks for the mean.
+    %(adjacency, population, missing, classes, class_weight, random_state, ledger)
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, d) or (K, d)
-        One row for two classes, else one for each class.
-    intercept_ : ndarray of shape (1,) or (K,)
-        The intercepts.
-    classes_ : ndarray of shape (K,)
-        The sorted labels.
-    n_features_in_, feature_names_in_ : int, ndarray of str
-        As in scikit-learn.
-    privacy_ : Guarantee
-        What is promised about ``coef_`` and ``intercept_``.
+    %(coef_, features, privacy_)
 
     Examples
     --------
@@ -146,6 +115,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     _released = "the coefficients and the intercept of a linear classifier trained by SGD"
     _refuses = ("entries", "labels")
 
+    @retired(RETIRED)
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -156,24 +126,19 @@ class SGDClassifier(LinearClassifier, StreamReader):
         sampling: str | Sampler = "auto",
         batch_size: int | str = "auto",
         epochs: int = 1,
-        learning_rate: str = "auto",
-        eta0: float | str = "auto",
-        regularization: float = 1e-4,
+        learning_rate: Any = "auto",
+        regularization: Any = 1e-4,
         norm_bound: float | None = None,
         clip_norm: float | None = None,
         fit_intercept: bool = True,
-        radius: float | str = "auto",
-        averaging: bool | str = "auto",
-        released: str = "all",
+        released: Any = "all",
         adjacency: str = "replace-one",
         population: int | None = None,
         missing: str = "refuse",
         classes: Labels | None = None,
         class_weight: Any = None,
-        grouping: str = "scale",
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
-        verbose: int = 0,
     ) -> None:
         self._keep(locals())
 
@@ -181,7 +146,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
     def fit(
         self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None,
-        persons: Any = None,
+        persons: Any = None, verbose: int = 0,
     ) -> "SGDClassifier":  # fmt: skip
         """Train privately and return the estimator.
 
@@ -204,31 +169,17 @@ class SGDClassifier(LinearClassifier, StreamReader):
             all their rows: each row's gradient is cut and weighted so that a person's weights
             add up to one, batches are drawn among persons, ``batch_size`` and ``population``
             count them, and the number of rows is private. Not for streams.
+        %(verbose)
 
-        Returns
-        -------
-        self
-            The fitted estimator.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is out of range; nothing is charged.
-        InvalidData
-            If X, y or a vector has the wrong shape or entries. Rows are checked before anything
-            is charged; in a stream, chunks after the first are checked as they come.
-        Unproven
-            If no theorem covers the parameters together; nothing is charged.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+        %(fitted, refusals)
 
         """
         with self._all_or_nothing(X):
             if not self._streamed(
-                X, y, persons, sample_epsilon=sample_epsilon, sample_weight=sample_weight,
+                X, y, persons, verbose, sample_epsilon=sample_epsilon, sample_weight=sample_weight,
                 class_weight=self.class_weight,
             ):  # fmt: skip
-                self._fit(X, y, sample_epsilon, sample_weight, persons)
+                self._fit(X, y, sample_epsilon, sample_weight, persons, verbose=verbose)
         return self
 
     def partial_fit(
@@ -244,28 +195,14 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows of people who were in no chunk before.
+        %(chunk)
         y : array_like of shape (n,)
             Their labels.
         classes : sequence, optional
             All labels; needed at the first call unless the constructor has them.
-        persons : None
-            Refused: the rows of one person may lie in several chunks.
+        %(no persons)
 
-        Returns
-        -------
-        self
-            The estimator, fitted on all chunks so far.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is out of range, or ``classes`` are not given.
-        InvalidData
-            If the chunk has the wrong shape or entries, or was handed in before.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+        %(after a chunk)
 
         Examples
         --------
@@ -294,27 +231,23 @@ class SGDClassifier(LinearClassifier, StreamReader):
             )
         self.classes_ = inputs.sorted_classes(given, np.empty(0))
 
-    def _stream_loss(self) -> Loss:
+    def _loss(self) -> Loss:
         return classifier_loss(self.loss, len(self.classes_))
 
     def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        rows, labels = inputs.rows_and_labels(self, X, y, 1, tame=False)
-        return rows, labels
+        return inputs.rows_and_labels(self, X, y, 1, tame=False)
 
     def _stream_targets(self, y: Any) -> NDArray[Any]:
-        return targets_of(self._stream_loss(), inputs.label_numbers(self.classes_, y))
+        return inputs.class_targets(self._loss(), inputs.label_numbers(self.classes_, y))[0]
 
-    def _publish_chunks(
-        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
-    ) -> None:
-        proofs = weight_proofs(self.class_weight)
-        self._state(trained, chosen, sizes, self.classes_, True, notes=notes, proofs=proofs)
+    @property
+    def _target_fact(self) -> str:
+        return labels_fact(self.classes_, given=True)
 
     def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
         # as in `fit`: where n is private, a public guess stands for it (n itself, if none is given)
-        size = self._public_size(unit, adjacency, self.population or unit.count)
-        public = self._describe(size, d, classifier_loss(self.loss, classes[0]), adjacency, unit)
-        return self._recommended(public, classes[0])
+        guess, loss = self.population or unit.count, classifier_loss(self.loss, classes[0])
+        return self._recommended(self._described(d, loss, adjacency, unit, guess), classes[0])
 
     def _recommended(self, public: Public, classes: int, levels: Any = None) -> Recommendation:
         if self.class_weight != BALANCED:
@@ -331,10 +264,11 @@ class SGDClassifier(LinearClassifier, StreamReader):
         unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
         loss, numbers = classifier_loss(self.loss, len(classes)), inputs.label_numbers(classes, y)
-        size = self._public_size(unit, adjacency, self.population)
         levels = weights = None
         if sample_epsilon is not None:
-            levels = inputs.levels(sample_epsilon, X, float(self.epsilon), self.grouping, unit)
+            levels = inputs.levels(
+                sample_epsilon, X, float(self.epsilon), self.sampling == BY_LEVEL, unit
+            )
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
         if levels is not None and weights is not None:
@@ -344,46 +278,29 @@ class SGDClassifier(LinearClassifier, StreamReader):
         factors = public_weights(self.class_weight, classes)
         if factors is not None:
             weights = weighed(weights, factors, numbers)
-        public = self._describe(size, X.shape[1], loss, adjacency, unit)
+        public = self._described(X.shape[1], loss, adjacency, unit, self.population)
         chosen = self._recommended(public, len(classes), levels)
         told = () if levels is None else level_notes(levels, adjacency)
         weights = unit.share(weights)
         return self._ready_for_steps(
-            chosen, X, targets_of(loss, numbers), weights, unit, classes=classes,
+            chosen, X, inputs.class_targets(loss, numbers), weights, unit,
+            labels_fact(classes, given=self.classes is not None), classes=classes,
             weighed=sample_weight is not None, notes=(*chosen.notes, *told),
-            proofs=weight_proofs(self.class_weight),
+            proofs=(*loss.proofs, *weight_proofs(self.class_weight), *unit.order),
         )  # fmt: skip
 
     # --- public facts and results ----------------------------------------------------------
 
     def _check_own(self) -> None:
         _validate.choice("loss", self.loss, classifier_losses())
-        _validate.choice("grouping", self.grouping, GROUPINGS)
         if self.norm_bound is not None or self.clip_norm is None:
             self._row_bound()
         check_class_weight(self.class_weight)
-        self._check_steps()
+        self._check_steps(BY_LEVEL)
 
-    def _publish(self, ready: Ready, trained: Trained) -> None:
-        sizes = size_facts(ready.chosen.public, self.population, solved=True)
-        self._state(
-            trained, ready.chosen, sizes, ready.classes, self.classes is not None,
-            notes=ready.notes, proofs=ready.proofs, unit=ready.unit, weighed=ready.weighed,
-        )  # fmt: skip
-
-    def _state(
-        self, trained: Trained, chosen: Recommendation, sizes: list[str], classes: NDArray[Any],
-        given: bool, *, proofs: tuple[str, ...], unit: Unit = RECORDS, **said: Any,
-    ) -> None:  # fmt: skip
-        """Set the fitted attributes: released numbers and public facts."""
-        loss = chosen.public.loss
-        update: Update = chosen.algorithm.own.update  # what ran: parameters may have changed since
-        self._set_model(trained.released, loss, update.bias, classes)
-        known = self._facts(
-            sizes, update.norm_bound, update.bias, labels_fact(classes, given=given)
-        )
-        proofs = (*loss.proofs, *proofs, *trained.proofs, *unit.order)
-        self.privacy_ = self._stated(trained.permit, public=known, proofs=proofs, unit=unit, **said)
+    def _take(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
+        self._set_model(trained.released, ready.chosen.public.loss, bias, ready.classes)
+        return ()
 
     # --- using the model -------------------------------------------------------------------
 

@@ -10,16 +10,16 @@ from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidParameter
-from noisette.fitting.algorithms import Public, Trained
+from noisette.fitting.algorithms import Public
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.recommend_sgd import recommend_sgd
-from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.losses import Huber, Loss, Squared
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import Ready
+from noisette.models.private import retired
 from noisette.models.regressor import LinearRegressor
-from noisette.models.sgd_stream import StreamReader
+from noisette.models.sgd_stream import RETIRED, StreamReader
 
 LOSSES = ("huber", "squared")
 
@@ -35,34 +35,23 @@ class SGDRegressor(LinearRegressor, StreamReader):
     ----------
     epsilon, delta : float, default 1.0 and 1e-6
         The budget of one ``fit``.
-    target_bounds : pair of float or "learn"
-        The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
-        from the same budget (two private quantiles). There is no default.
-    norm_bound : float
-        The bound R, public; rows longer than R are scaled down to R. There is no default.
+    %(target_bounds, norm_bound)
     loss : {"huber", "squared"}, default "huber"
         Squared errors need ``clip_norm``, because their gradient has no bound of its own.
     threshold : float, default 0.2
         Where Huber's loss becomes linear, in units of half the range of ``target_bounds``.
-    noise, sampling, batch_size, epochs, learning_rate, eta0, regularization : str, int, float
+    noise, sampling, batch_size, epochs, learning_rate, regularization : str, int, float
         As in `SGDClassifier`.
     clip_norm : float, optional
         Bound on one record's gradient below the loss's own bound, for targets in [-1, 1].
-    fit_intercept, radius, averaging, released, adjacency, population, missing : bool, float, str
+    %(fit_intercept)
+    released : str or pair of str, default "all"
         As in `SGDClassifier`.
-    random_state, ledger, verbose : int, Randomness, Ledger
-        As in `SGDClassifier`.
+    %(adjacency, population, missing, random_state, ledger)
 
     Attributes
     ----------
-    coef_ : ndarray of shape (d,)
-        The coefficients.
-    intercept_ : float
-        The intercept.
-    target_bounds_ : tuple of float
-        The limits that were bought, with ``target_bounds="learn"``.
-    privacy_ : Guarantee
-        What is promised about ``coef_`` and ``intercept_``.
+    %(numbers, features, privacy_)
 
     Examples
     --------
@@ -81,9 +70,10 @@ class SGDRegressor(LinearRegressor, StreamReader):
 
     """
 
+    _row_local = ("ROW-LOCAL",)
     _released = "the coefficients and the intercept of a linear regression trained by SGD"
-    grouping = "scale"
 
+    @retired(RETIRED)
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -97,20 +87,16 @@ class SGDRegressor(LinearRegressor, StreamReader):
         sampling: str | Sampler = "auto",
         batch_size: int | str = "auto",
         epochs: int = 1,
-        learning_rate: str = "auto",
-        eta0: float | str = "auto",
-        regularization: float = 1e-4,
+        learning_rate: Any = "auto",
+        regularization: Any = 1e-4,
         clip_norm: float | None = None,
         fit_intercept: bool = True,
-        radius: float | str = "auto",
-        averaging: bool | str = "auto",
-        released: str = "all",
+        released: Any = "all",
         adjacency: str = "replace-one",
         population: int | None = None,
         missing: str = "refuse",
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
-        verbose: int = 0,
     ) -> None:
         self._keep(locals())
 
@@ -131,18 +117,31 @@ class SGDRegressor(LinearRegressor, StreamReader):
         return Squared() if self.loss == "squared" else Huber(float(self.threshold))
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, persons: Any = None
-    ) -> "SGDRegressor":
+        self, X: Any, y: Any = None, sample_weight: Any = None, persons: Any = None,
+        verbose: int = 0,
+    ) -> "SGDRegressor":  # fmt: skip
         """Train privately, on rows or on a stream, and return the estimator.
 
         A stream is an iterator of pairs (X, y), of Arrow record batches, or of paths of Parquet
         files (a path or a list of paths), read once in constant memory; y is then the name of the
-        target's column (None: the last). Chunks after the first are checked as they come; weights
-        and persons are not for streams.
+        target's column (None: the last). Weights and persons are not for streams.
+
+        Parameters
+        ----------
+        X : array_like, sparse matrix or stream
+            Rows longer than ``norm_bound`` are scaled down to it.
+        y : array_like of shape (n,) or str, optional
+            The targets, or the name of their column.
+        sample_weight : array_like of shape (n,), optional
+            Weights in [0, 1], as sensitive as the rows and used as they are.
+        %(persons, verbose)
+
+        %(fitted, refusals)
+
         """
         with self._all_or_nothing(X):
-            if not self._streamed(X, y, persons, sample_weight=sample_weight):
-                self._fit(X, y, sample_weight, persons)
+            if not self._streamed(X, y, persons, verbose, sample_weight=sample_weight):
+                self._fit(X, y, sample_weight, persons, verbose=verbose)
         return self
 
     def partial_fit(self, X: Any, y: Any, persons: Any = None) -> "SGDRegressor":
@@ -154,26 +153,12 @@ class SGDRegressor(LinearRegressor, StreamReader):
 
         Parameters
         ----------
-        X : array_like or sparse matrix of shape (n, d)
-            Rows of people who were in no chunk before.
+        %(chunk)
         y : array_like of shape (n,)
             Their targets.
-        persons : None
-            Refused: the rows of one person may lie in several chunks.
+        %(no persons)
 
-        Returns
-        -------
-        self
-            The estimator, fitted on all chunks so far.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is out of range, or ``target_bounds`` are to be learnt.
-        InvalidData
-            If the chunk has the wrong shape or entries, or was handed in before.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+        %(after a chunk)
 
         Examples
         --------
@@ -198,32 +183,15 @@ class SGDRegressor(LinearRegressor, StreamReader):
                 "of chunks to come."
             )
 
-    def _stream_loss(self) -> Loss:
-        return self._loss()
-
     def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         return inputs.rows_and_numbers(self, X, y, 1)
 
     def _stream_targets(self, y: Any) -> NDArray[Any]:
         return self._scaled(inputs.finite_numbers(y))
 
-    def _publish_chunks(
-        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
-    ) -> None:
-        update: Update = chosen.algorithm.update  # what ran: parameters may have changed since
-        self._set_model(trained.released[0], update.bias)
-        public = self._facts(sizes, update.norm_bound, update.bias, self._target_fact)
-        proofs = ("ROW-LOCAL", *chosen.public.loss.proofs, *trained.proofs)
-        self.privacy_ = self._stated(trained.permit, public=public, notes=notes, proofs=proofs)
-
     def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
-        return self._stepping(unit, d, adjacency, self.population or unit.count)
-
-    def _stepping(
-        self, unit: Unit, d: int, adjacency: Adjacency, guess: int | None
-    ) -> Recommendation:
-        size = self._public_size(unit, adjacency, guess)
-        return self._planned(self._describe(size, d, self._loss(), adjacency, unit))
+        guess = self.population or unit.count
+        return self._planned(self._described(d, self._loss(), adjacency, unit, guess))
 
     def _recommended(self, public: Public) -> Recommendation:
         return recommend_sgd(self, public)
@@ -232,13 +200,10 @@ class SGDRegressor(LinearRegressor, StreamReader):
         self, adjacency: Adjacency, X: Any, y: Any, sample_weight: Any = None, persons: Any = None
     ) -> Ready:
         X, y, weights, unit = self._read(X, y, sample_weight, persons, adjacency)
-        chosen = self._stepping(unit, X.shape[1], adjacency, self.population)
+        public = self._described(X.shape[1], self._loss(), adjacency, unit, self.population)
+        chosen = self._planned(public)
         return self._ready_for_steps(
-            chosen, X, self._scaled(y), weights, unit, weighed=sample_weight is not None,
-            proofs=(*chosen.public.loss.proofs, *unit.order),
+            chosen, X, [self._scaled(y)], weights, unit, self._target_fact, notes=chosen.notes,
+            weighed=sample_weight is not None,
+            proofs=("ROW-LOCAL", *chosen.public.loss.proofs, *unit.order),
         )  # fmt: skip
-
-    def _take(self, trained: Trained, chosen: Recommendation) -> tuple[str, ...]:
-        update: Update = chosen.algorithm.own.update
-        self._set_model(trained.released[0], update.bias)
-        return ()

@@ -1,10 +1,12 @@
 """What the SGD estimators share to read streams: ``partial_fit``, and ``fit`` on iterators."""
 
 import math
+import warnings
 import weakref
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,14 +16,13 @@ from scipy import sparse
 from noisette import _validate
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
-from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import SAMPLERS, Sampler
-from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.errors import InvalidData, InvalidParameter, Unproven, WeakModelWarning
 from noisette.fitting.algorithms import Public, Records, Trained
 from noisette.fitting.algorithms.recommend import Recommendation
-from noisette.fitting.algorithms.recommend_sgd import RELEASES, noises, recommend_sgd
-from noisette.fitting.algorithms.steps import LEARNING_RATES, Progress, canonical_rows
+from noisette.fitting.algorithms.recommend_sgd import Wished, noises, recommend_sgd
+from noisette.fitting.algorithms.steps import Progress, canonical_rows
 from noisette.fitting.algorithms.streaming import (
     NEW_PEOPLE,
     Stream,
@@ -30,14 +31,24 @@ from noisette.fitting.algorithms.streaming import (
     rebatched,
 )
 from noisette.fitting.algorithms.train import begin
-from noisette.fitting.losses import Loss, Softmax
+from noisette.fitting.losses import Loss
 from noisette.fitting.partitions.collections import is_dask
 from noisette.fitting.units import RECORDS, Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearModel, Ready
+from noisette.models.private import retired
 
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
-_KEPT = ("_stream", "_chosen", "_traces", "classes_", "n_features_in_", "feature_names_in_")
+_KEPT = ("_stream", "_opened", "_traces", "classes_", "n_features_in_", "feature_names_in_")
+
+
+RETIRED = {
+    "eta0": "the first step size is learning_rate=0.1, with a schedule ('constant', 0.1)",
+    "radius": "it is the second part of regularization=(1e-4, radius)",
+    "averaging": "released=('all', 'mean') returns a mean, ('all', 'last') the last iterate",
+    "grouping": "sampling='levels' puts people of equal sample_epsilon into the same batches",
+    "verbose": "pass it to fit(..., verbose=1)",
+}
 
 
 def _refuse_persons(persons: Any) -> None:
@@ -51,23 +62,40 @@ def _refuse_persons(persons: Any) -> None:
 
 
 class StreamReader(LinearModel):
-    """One charge for a whole stream of new people; see `SGDClassifier` and `SGDRegressor`."""
+    """One charge for a whole stream of new people; see `SGDClassifier` and `SGDRegressor`.
+
+    These have `_check_stream`, which takes what a stream must know before its first chunk, `_loss`,
+    `_first_chunk` (checked rows and targets; sets the features), `_stream_targets` (as the loss
+    takes them) and `_target_fact` (what is known of them).
+    """
 
     _stream: Stream | None
+    _row_local: tuple[str, ...] = ()  # where a target is cut and scaled
 
-    @abstractmethod
-    def _check_stream(self, given: Any) -> None:
-        """Take what a stream must know before its first chunk, or refuse what it cannot know."""
+    @retired(RETIRED)
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters of this estimator, as in scikit-learn.
 
-    @abstractmethod
-    def _stream_loss(self) -> Loss:
-        """Return the loss, after `_check_stream`."""
+        Parameters
+        ----------
+        **params : dict
+            The parameters by name.
 
-    @abstractmethod
-    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Return checked rows and targets of the first chunk; sets the features."""
+        Returns
+        -------
+        self
+            The estimator.
 
-    def _first_rows(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        Examples
+        --------
+        >>> from noisette import SGDClassifier
+        >>> SGDClassifier(norm_bound=1.0).set_params(learning_rate=("constant", 0.1)).learning_rate
+        ('constant', 0.1)
+
+        """
+        return super().set_params(**params)
+
+    def _first_rows(self, X: Any, y: Any) -> Any:
         """Return the first chunk; a chunk in partitions is refused before anything is charged."""
         if is_dask(X):
             raise InvalidParameter(
@@ -76,77 +104,54 @@ class StreamReader(LinearModel):
             )
         return self._first_chunk(X, y)
 
-    @abstractmethod
-    def _stream_targets(self, y: Any) -> NDArray[Any]:
-        """Return the targets as the loss takes them."""
-
-    @abstractmethod
-    def _publish_chunks(
-        self, trained: Trained, chosen: Recommendation, sizes: list[str], notes: tuple[str, ...]
-    ) -> None:
-        """Set the fitted attributes: released numbers and public facts."""
-
-    def _check_steps(self) -> None:
+    def _check_steps(self, *more: str) -> None:
         """Check the parameters of steps and batches before the data are looked at."""
+        Wished.of(self)
         _validate.choice("noise", self.noise, noises())
-        _validate.choice("released", self.released, RELEASES)
         if not isinstance(self.sampling, Sampler):
-            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS))
+            _validate.choice("sampling", self.sampling, ("auto", *SAMPLERS, *more))
         _validate.integer("epochs", self.epochs)
-        _validate.non_negative("regularization", self.regularization)
-        if not _is_auto(self.radius):
-            _validate.positive_or_infinite("radius (unless 'auto')", self.radius)
-        if not _is_auto(self.batch_size):
+        if not isinstance(self.batch_size, str) or self.batch_size != "auto":
             _validate.integer("batch_size (unless 'auto')", self.batch_size)
-        if not _is_auto(self.averaging):
-            _validate.boolean("averaging", self.averaging)
-        _validate.choice("learning_rate", self.learning_rate, ("auto", *LEARNING_RATES))
-        if not _is_auto(self.eta0):
-            _validate.positive("eta0 (unless 'auto')", self.eta0)
-        if not isinstance(self.verbose, bool):
-            _validate.integer("verbose", self.verbose, least=0)
 
-    def _describe(
-        self, size: int, features: int, loss: Loss, adjacency: Adjacency, unit: Unit = RECORDS
-    ) -> Public:
-        """Return the public facts of a fit on rows of that many features."""
+    def _described(
+        self, features: int, loss: Loss, adjacency: Adjacency, unit: Unit, guess: int | None,
+        own: int | None = None,
+    ) -> Public:  # fmt: skip
+        """Return the public facts of a fit on rows of that many features.
+
+        The guess stands for the number of units where it is private; a stream has its `own`.
+        """
+        size = own
+        if own is None:
+            size = unit.size(adjacency, guess)
+            if size is None:
+                raise InvalidParameter(
+                    "under add-remove n is private and schedules need a public number instead; "
+                    "give population=..., a guess of n made without the data."
+                )
+            _validate.delta_for(self.delta, size)
         bias = self._intercept()
         bound = math.inf if self.norm_bound is None else math.hypot(self.norm_bound, bias or 0.0)
         return Public(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            adjacency=adjacency,
-            loss=loss,
-            features=features + (bias is not None),
-            norm_bound=bound,
-            size=size,
-            most=unit.bound(adjacency, self.population),
-            unit=unit.word,
-            max_rows=unit.max_rows,
-        )
-
-    def _public_size(self, unit: Unit, adjacency: Adjacency, guess: int | None) -> int:
-        """Return the number of units, or the guess that stands for it where it is private."""
-        size = unit.size(adjacency, guess)
-        if size is None:
-            raise InvalidParameter(
-                "under add-remove n is private and schedules need a public number instead; give "
-                "population=..., a guess of n made without the data."
-            )
-        _validate.delta_for(self.delta, size)
-        return size
+            epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, loss=loss,
+            features=features + (bias is not None), norm_bound=bound, size=size,
+            most=unit.bound(adjacency, self.population), unit=unit.word, max_rows=unit.max_rows,
+        )  # fmt: skip
 
     def _ready_for_steps(
-        self, chosen: Recommendation, X: Any, target: Any, weights: Any, unit: Unit, **more: Any
-    ) -> Ready:
-        X, target, weights, near = unit.within_cap(X, target, weights)
+        self, chosen: Recommendation, X: Any, targets: Any, weights: Any, unit: Unit, fact: str,
+        **more: Any,
+    ) -> Ready:  # fmt: skip
+        X, target, weights, near = unit.within_cap(X, targets[0], weights)
         method = {"noisy-sgd": "direct"}.get(chosen.algorithm.name, chosen.algorithm.name)
-        return Ready(
-            chosen, Records(canonical_rows(X), [target], weights, near), unit, method, **more
-        )
+        records = Records(canonical_rows(X), [target], weights, near)
+        return Ready(chosen, records, unit, method, (fact,), **more)
 
-    def _streamed(self, X: Any, y: Any, persons: Any, **others: Any) -> bool:
+    def _streamed(self, X: Any, y: Any, persons: Any, verbose: int, **others: Any) -> bool:
         """Train on X if it is a stream, and say whether it is one."""
+        if not isinstance(verbose, bool):
+            _validate.integer("verbose", verbose, least=0)
         self._stream = None
         if not is_stream(X):
             return False
@@ -154,7 +159,7 @@ class StreamReader(LinearModel):
         for name, given in others.items():
             if given is not None:
                 raise InvalidParameter(f"{name} is not offered for streams; fit the rows.")
-        self._fit_stream(X, y)
+        self._fit_stream(X, y, verbose)
         return True
 
     def _feed(self, X: Any, y: Any, persons: Any, given: Any = None) -> None:
@@ -181,9 +186,8 @@ class StreamReader(LinearModel):
                 "this model has no open stream (it was trained by fit, or unpickled, and a permit "
                 "stays in its process); call partial_fit on a new estimator."
             )
-        traces = [trace for trace in self.__dict__.get("_traces", []) if trace.alive]
-        if stream is not None:
-            _refuse_again(_Trace(X), traces)
+        traces = list(self.__dict__.get("_traces", []))
+        before = _new(X, traces)
         if stream is None:
             self._check_stream(given)
             ledger, randomness = self._check_public()
@@ -192,12 +196,11 @@ class StreamReader(LinearModel):
             stream = self._open(rows.shape, ledger, randomness)
         else:
             rows, y = _chunk(self, X, y)
-            _refuse_again(_trace_of(rows), traces)
             target = self._stream_targets(y)
         # before the first step, see `_feed`
-        self._traces = [*traces, _Trace(X), _trace_of(rows)]
+        self._traces = [*traces, before, _new(rows, traces)]
         stream.feed(Records(canonical_rows(rows), [target]))
-        self._publish_stream()
+        self._publish_stream(stream)
 
     def _open(self, shape: tuple[int, int], ledger: Ledger, randomness: Randomness) -> Stream:
         """Charge once for a stream of any length."""
@@ -206,40 +209,48 @@ class StreamReader(LinearModel):
         size = self.population or max(shape[0], least)
         known = Unit(shape[0]).size(ledger.adjacency, 0)
         _validate.delta_for(self.delta, max(self.population or 0, known))
-        public = self._describe(size, shape[1], self._stream_loss(), ledger.adjacency)
+        public = self._described(shape[1], self._loss(), ledger.adjacency, RECORDS, None, size)
         chosen = recommend_sgd(self, public, stream=True)
-        self._warn(chosen)
+        if chosen.warning:
+            warnings.warn(chosen.warning, WeakModelWarning, stacklevel=5)
         assert isinstance(chosen.algorithm, StreamedPass)
         prepared = chosen.algorithm.prepare(chosen.public)
         passage = begin(
             prepared, ledger=ledger, randomness=randomness,
             label="fit (a stream of new people)", model=type(self).__name__,
         )  # fmt: skip
-        self._chosen, self._stream = chosen, Stream(chosen.algorithm, prepared, passage)
-        return self._stream
-
-    def _publish_stream(self) -> None:
-        stream, chosen = self._stream, self._chosen
-        assert stream is not None
-        trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
         sizes = ["the number of records in each chunk"]
         if self.population is not None:
             sizes.append(f"the guess {self.population} of the number of records (population)")
-        self._publish_chunks(trained, chosen, sizes, (*chosen.notes, NEW_PEOPLE))
+        self._opened = Ready(
+            chosen, None, RECORDS, "", (self._target_fact,), notes=(*chosen.notes, NEW_PEOPLE),
+            proofs=(*self._row_local, *public.loss.proofs), sizes=tuple(sizes),
+            classes=self.__dict__.get("classes_"),
+        )  # fmt: skip
+        self._stream = Stream(chosen.algorithm, prepared, passage)
+        return self._stream
 
-    def _fit_stream(self, source: Any, target: Any) -> None:
+    def _publish_stream(self, stream: Stream) -> None:
+        trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
+        self._publish(self._opened, trained)
+
+    def _fit_stream(self, source: Any, target: Any, verbose: int) -> None:
         """Train on an iterator of chunks, one pass, in constant memory."""
         self._check_stream(None)
         ledger, randomness = self._check_public()
-        checked = self._checked(chunks_of(_each_once(source), target))
+        if isinstance(source, str | Path):
+            source = [source]
+        if isinstance(source, list | tuple):  # paths, known before anything is charged
+            _refuse_same_files([Path(item).resolve() for item in source])
+        checked = self._checked(chunks_of(_traced(source), target))
         first = next(checked, None)
         if first is None:
             raise InvalidData("the stream is empty.")
         stream = self._open(first[0].shape, ledger, randomness)
-        progress = Progress(self.verbose, None)
-        for rows, targets in rebatched(_with(first, checked), stream.batch_size):
+        progress = Progress(verbose, None)
+        for rows, targets in rebatched(chain([first], checked), stream.batch_size):
             stream.feed(Records(canonical_rows(rows), [targets]), progress)
-        self._publish_stream()
+        self._publish_stream(stream)
         self._stream = None
 
     def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
@@ -249,15 +260,14 @@ class StreamReader(LinearModel):
             if getattr(X, "shape", (1,))[0] == 0:
                 continue  # a file may hold an empty part; sizes of chunks are public
             rows, y = self._first_rows(X, y) if first else _chunk(self, X, y)
-            first, traces = False, [trace for trace in traces if trace.alive]
-            _refuse_again(_trace_of(rows), traces)
-            traces.append(_trace_of(rows))
+            first = False
+            traces.append(_new(rows, traces))
             yield rows, self._stream_targets(y)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the ledger and an open stream behind: a permit belongs to one process."""
         state = dict(super().__getstate__())
-        for name in ("_stream", "_traces", "_chosen"):
+        for name in ("_stream", "_traces", "_opened"):
             state.pop(name, None)
         return state
 
@@ -269,20 +279,6 @@ def is_stream(X: Any) -> bool:
     return isinstance(X, list | tuple) and bool(X) and all(isinstance(p, str | Path) for p in X)
 
 
-def targets_of(loss: Loss, numbers: NDArray[np.intp]) -> NDArray[Any]:
-    """Return class numbers as the loss's kernel reads them: -1 and +1, or int64."""
-    found: NDArray[Any] = each(_whole if isinstance(loss, Softmax) else _signs, numbers)
-    return found
-
-
-def _whole(numbers: NDArray[np.intp]) -> NDArray[np.int64]:
-    return numbers.astype(np.int64, copy=False)
-
-
-def _signs(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-    return np.where(numbers == 1, 1.0, -1.0)
-
-
 def _chunk(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """Return a later chunk, checked against the features of the first."""
     rows = inputs.matrix(estimator, X)
@@ -292,16 +288,8 @@ def _chunk(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     return rows, labels
 
 
-def _each_once(source: Any) -> Iterator[Any]:
-    """Return the items of a stream; refuse the same file, or the same rows in memory, twice."""
-    if isinstance(source, str | Path):
-        source = [source]
-    if isinstance(source, list | tuple):  # paths, known before anything is charged
-        _refuse_same_files([Path(item).resolve() for item in source])
-    return _traced(source)
-
-
 def _traced(source: Iterable[Any]) -> Iterator[Any]:
+    """Yield the items of a stream; refuse the same file, or the same rows in memory, twice."""
     files: list[Path] = []
     traces: list[_Trace] = []
     for item in source:
@@ -310,10 +298,7 @@ def _traced(source: Iterable[Any]) -> Iterator[Any]:
             _refuse_same_files(files)
         else:
             pair = isinstance(item, tuple) and len(item) == 2
-            traces = [trace for trace in traces if trace.alive]
-            trace = _Trace(item[0] if pair else item)
-            _refuse_again(trace, traces)
-            traces.append(trace)
+            traces.append(_new(item[0] if pair else item, traces))
         yield item
 
 
@@ -325,18 +310,16 @@ def _refuse_same_files(files: list[Path]) -> None:
         )
 
 
-def _refuse_again(trace: "_Trace", earlier: list["_Trace"]) -> None:
+def _new(rows: Any, earlier: list["_Trace"]) -> "_Trace":
+    """Return the trace of rows; refuse those that were handed in before; forget what is gone."""
+    trace, earlier[:] = _Trace(rows), [each for each in earlier if each.alive]
     if any(trace.overlaps(other) for other in earlier):
         raise InvalidData(
             "these rows, or memory that holds them, were handed in before; every chunk must "
             "hold new people, and a second pass over the same people is another fit with its "
             "own charge (if a buffer was refilled with new people, pass a copy)."
         )
-
-
-def _trace_of(rows: Any) -> "_Trace":
-    """Return the trace of checked rows: slices of one data frame have their memory in common."""
-    return _Trace(rows.data if sparse.issparse(rows) else rows)
+    return trace
 
 
 class _Trace:
@@ -346,11 +329,20 @@ class _Trace:
     """
 
     def __init__(self, X: Any) -> None:
+        X = X.data if sparse.issparse(X) else X  # slices of one table have their memory in common
         owner, self._place = X, None
         if isinstance(X, np.ndarray) and X.size:
             while isinstance(owner.base, np.ndarray):
                 owner = owner.base
-            self._place = _Layout(X)
+            # address, shape and strides, without a reference to the array and without its type
+            layout = {
+                "data": X.__array_interface__["data"],
+                "shape": X.shape,
+                "strides": X.strides,
+                "typestr": f"|V{X.itemsize}",
+                "version": 3,
+            }
+            self._place = SimpleNamespace(__array_interface__=layout)
         try:
             self._owner: Any = weakref.ref(owner)
         except TypeError:
@@ -372,26 +364,3 @@ class _Trace:
             return np.shares_memory(one, two, max_work=_MOST_WORK)  # type: ignore[arg-type]
         except np.exceptions.TooHardError:
             return True
-
-
-class _Layout:
-    """Address, shape and strides of an array, without a reference to it and without its type."""
-
-    def __init__(self, array: NDArray[Any]) -> None:
-        self.__array_interface__ = {
-            "data": array.__array_interface__["data"],
-            "shape": array.shape,
-            "strides": array.strides,
-            "typestr": f"|V{array.itemsize}",
-            "version": 3,
-        }
-
-
-def _with(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
-
-
-def _is_auto(value: object) -> bool:
-    """Whether a parameter is left to us; an array, which compares entry by entry, is not."""
-    return isinstance(value, str) and value == "auto"

@@ -2,9 +2,8 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +25,9 @@ from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
-from noisette.models.private import Outlook, PrivateEstimator, Scored
+from noisette.models.private import Outlook, PrivateEstimator, Scored, retired
 from noisette.tuning.budget import RunBudget, divided, run_budget, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
-
-Init = TypeVar("Init", bound=Callable[..., None])
 
 _OURS = {
     "epsilon", "delta", "adjacency", "random_state", "ledger", "population", "checkpoint", "verbose"
@@ -55,21 +52,6 @@ def _offers(name: str) -> Any:
         return hasattr(getattr(search, "best_estimator_", search.estimator), name)
 
     return available_if(check)
-
-
-def _scoring_not_score(init: Init) -> Init:
-    """Say how the score is called; an attribute `score` would hide scikit-learn's method."""
-
-    @wraps(init)
-    def checked(self: Any, *given: Any, **named: Any) -> None:
-        if "score" in named:
-            raise InvalidParameter(
-                "the parameter is called scoring, as in scikit-learn; pass scoring='auc' (or "
-                "'accuracy', 'log-loss') instead of score."
-            )
-        init(self, *given, **named)
-
-    return checked  # type: ignore[return-value]
 
 
 class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -136,7 +118,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
 
     """
 
-    @_scoring_not_score
+    @retired({"score": "pass scoring='auc' (or 'accuracy', 'log-loss'), as in scikit-learn"})
     def __init__(
         self,
         estimator: Any,

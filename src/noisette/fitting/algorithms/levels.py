@@ -54,11 +54,10 @@ from noisette.fitting.algorithms.records import (
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.solvers import default_tolerance
 
-GROUPINGS = ("scale", "batches")
 MOST_GROUPS = 100
 _MOST_LEVELS = 1_000
 _ROUND_DOWN = 1.0 - 1e-12
-_NO_SHARES = "sample_epsilon with delta > 0 needs noise='gaussian', or grouping='batches'."
+_NO_SHARES = "sample_epsilon with delta > 0 needs noise='gaussian', or sampling='levels'."
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +191,7 @@ def share_proofs(levels: Levels | None, law: str, delta: float) -> tuple[str, ..
     if not step_noises()[law].proportional:
         raise Unproven(
             f"sample_epsilon has no proof for noise={law!r}, whose cost need not be proportional "
-            "to what one record moves; use another noise, or grouping='batches'."
+            "to what one record moves; use another noise, or sampling='levels'."
         )
     if delta > 0.0 and not _has_mu(law):
         raise InvalidParameter(_NO_SHARES)
@@ -211,8 +210,8 @@ def level_groups(levels: Levels | None, epsilon: float) -> list[tuple[float, Any
     distinct, where = np.unique(levels.values, return_inverse=True)
     if len(distinct) > MOST_GROUPS:
         raise InvalidParameter(
-            f"grouping='batches' takes at most {MOST_GROUPS} levels; round sample_epsilon down, "
-            "or use grouping='scale'."
+            f"sampling='levels' takes at most {MOST_GROUPS} levels; round sample_epsilon down, "
+            "or leave sampling to 'auto'."
         )
     return [(float(level), np.flatnonzero(where == k)) for k, level in enumerate(distinct)]
 

@@ -77,7 +77,7 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
         (adjacency is Adjacency.ADD_REMOVE, "replace-one or zero-out neighbours"),
         (update.loss.last_iterate is None, f"a smooth loss that it covers ({covered})"),
         (update.learning_rate != "constant", "learning_rate='constant'"),
-        (update.averaging is not None, "averaging=False, since a mean reveals earlier iterates"),
+        (update.averaging is not None, "no averaging, since a mean reveals earlier iterates"),
         (update.norm_bound is None, "a norm_bound, which bounds the curvature"),
         (
             update.loss.kind == "multiclass" and update.clip_norm is not None,
@@ -93,7 +93,7 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
     if update.eta0 > largest:
         raise Unproven(
             f"released='last' is proven only for learning rates up to 2/M = {largest:.6g}; "
-            f"got eta0={update.eta0:g}."
+            f"got {update.eta0:g}."
         )
 
 

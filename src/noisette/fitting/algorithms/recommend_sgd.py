@@ -2,8 +2,9 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
+from noisette import _validate
 from noisette.core import accounting
 from noisette.core.mechanisms import step_noises
 from noisette.core.sampling import Disjoint, Sampler
@@ -14,17 +15,60 @@ from noisette.fitting.algorithms.noisy_sgd import NoisySGD, make_sampler, plan_f
 from noisette.fitting.algorithms.public import Public, check_scale
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.single_pass import SinglePass, noise_for_one_use
-from noisette.fitting.algorithms.steps import Update
+from noisette.fitting.algorithms.steps import LEARNING_RATES, Update
 from noisette.fitting.algorithms.streaming import StreamedPass
 from noisette.fitting.losses import Loss
 
 RELEASES = ("all", "last")
+RETURNS = ("auto", "mean", "last")
 
 WEIGHT_NORM = 5.0
 """W: a typical ||w|| for rows of norm 1."""
 LEAST_STEPS = 8
 AVERAGING = 3.0
 """Iterate t enters the mean with weight about t^3: the second half dominates."""
+
+
+BY_LEVEL = "levels"
+"""``sampling`` of one pass whose batches hold people of equal ``sample_epsilon``."""
+
+
+class Wished(NamedTuple):
+    """The parameters of steps that may be pairs, apart and checked."""
+
+    schedule: str
+    eta0: float | str
+    ridge: float
+    radius: float | str
+    counted: str
+    returned: str
+
+    @classmethod
+    def of(cls, wishes: Any) -> Self:
+        """Return those of an estimator; a part that was not given is "auto"."""
+        rate, ridge, released = wishes.learning_rate, wishes.regularization, wishes.released
+        schedule, eta0 = _apart(rate, (rate, "auto") if isinstance(rate, str) else ("auto", rate))
+        _validate.choice("learning_rate", schedule, ("auto", *LEARNING_RATES))
+        if not _is_auto(eta0):
+            eta0 = _validate.positive("learning_rate (unless 'auto')", eta0)
+        ridge, radius = _apart(ridge, (ridge, "auto"))
+        _validate.non_negative("regularization", ridge)
+        if not _is_auto(radius):
+            _validate.positive_or_infinite("the radius of regularization", radius)
+        counted, returned = _apart(released, (released, "auto"))
+        _validate.choice("released", counted, RELEASES)
+        _validate.choice("the second part of released", returned, RETURNS)
+        return cls(schedule, eta0, float(ridge), radius, counted, returned)
+
+
+def _apart(given: Any, alone: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Return a parameter that is a pair, or what it means alone."""
+    return tuple(given) if isinstance(given, tuple | list) and len(given) == 2 else alone
+
+
+def _is_auto(value: object) -> bool:
+    """Whether a parameter is left to us; an array, which compares entry by entry, is not."""
+    return isinstance(value, str) and value == "auto"
 
 
 def noises() -> tuple[str, ...]:
@@ -39,26 +83,26 @@ def recommend_sgd(
 
     ``public.size`` is n or its public estimate.
     """
-    loss, method = public.loss, _method(wishes, public.loss, stream=stream)
+    loss, steps = public.loss, Wished.of(wishes)
+    method = _method(wishes, steps, public.loss, stream=stream)
     noise = _noise(wishes, method, public, levels=levels is not None)
-    last = wishes.released == "last"
-    rate = wishes.learning_rate
+    rate = steps.schedule
     if rate == "auto":
-        rate = "constant" if last else "inverse-sqrt"
+        rate = "constant" if steps.counted == "last" else "inverse-sqrt"
     update = Update(
         loss=loss,
         norm_bound=None if wishes.norm_bound is None else float(wishes.norm_bound),
         bias=wishes._intercept(),
         clip_norm=wishes.clip_norm,
-        regularization=float(wishes.regularization),
-        learning_rate=str(rate),
-        radius=_radius(wishes, loss),
-        averaging=_averaging(wishes),
+        regularization=steps.ridge,
+        learning_rate=rate,
+        radius=_radius(wishes, steps, loss),
+        averaging=_averaging(steps),
     )
-    if method != "single-pass" and levels is not None and not levels.scaled:
-        raise InvalidParameter("grouping='batches' needs the single pass (sampling='disjoint').")
+    if method != "single-pass" and wishes.sampling == BY_LEVEL:
+        raise InvalidParameter("sampling='levels' is one pass, with epochs=1 and released='all'.")
     if method == "single-pass":
-        chosen = _single(wishes, update, noise, public, levels, stream=stream)
+        chosen = _single(wishes, steps, update, noise, public, levels, stream=stream)
     elif method == "gradient-descent":
         note = (
             "Method: private gradient descent on all rows; steps and step size follow from the "
@@ -67,27 +111,28 @@ def recommend_sgd(
         )
         chosen = Recommendation(GradientDescent(update, levels), public, (note,))
     else:
-        chosen = _direct(wishes, update, noise, public, levels)
+        chosen = _direct(wishes, steps, update, noise, public, levels)
     # how long a stream will be is not known without a guess
     return chosen if stream and wishes.population is None else chosen.judged("steps")
 
 
-def _method(wishes: Any, loss: Loss, *, stream: bool) -> str:
+def _method(wishes: Any, steps: Wished, loss: Loss, *, stream: bool) -> str:
     sampling, pure = wishes.sampling, float(wishes.delta) == 0.0
     if isinstance(sampling, Disjoint) and sampling.batch_size is None:
         raise InvalidParameter("a Disjoint sampler for SGD needs its batch_size.")
-    if stream and (sampling not in ("auto", "disjoint") or wishes.released != "all"):
+    if stream and (sampling not in ("auto", "disjoint") or steps.counted != "all"):
         raise Unproven(
             "a stream is a single pass over disjoint batches; use sampling='disjoint' (or "
             "'auto') and released='all'."
         )
-    auto, once = sampling == "auto", wishes.released == "all" and wishes.epochs == 1
-    one_pass = sampling == "disjoint" or isinstance(sampling, Disjoint) or (auto and pure)
+    auto, once = sampling == "auto", steps.counted == "all" and wishes.epochs == 1
+    one_pass = sampling in ("disjoint", BY_LEVEL) or isinstance(sampling, Disjoint)
+    one_pass |= auto and pure
     if stream or (one_pass and once):
         return "single-pass"
     # the tuning-free schedule has no place for a wish about batches or steps
-    steps = (wishes.batch_size, wishes.learning_rate, wishes.eta0, wishes.averaging)
-    plain = wishes.noise in ("auto", "gaussian") and set(steps) == {"auto"}
+    asked = {wishes.batch_size, steps.schedule, steps.eta0, steps.returned}
+    plain = wishes.noise in ("auto", "gaussian") and asked == {"auto"}
     smooth = math.isfinite(loss.smoothness) and wishes.norm_bound is not None
     return "gradient-descent" if auto and once and not pure and plain and smooth else "direct"
 
@@ -100,20 +145,22 @@ def _noise(wishes: Any, method: str, public: Public, *, levels: bool) -> str:
             raise InvalidParameter(f"noise={noise!r} needs delta > 0; got delta=0.")
         return str(noise)
     # one use of spherical noise never loses to a Gaussian; levels need the Gaussian's mu
-    single = method == "single-pass" and (not levels or wishes.grouping == "batches")
+    single = method == "single-pass" and (not levels or wishes.sampling == BY_LEVEL)
     return "spherical-laplace" if pure or single else "gaussian"
 
 
-def _averaging(wishes: Any) -> float | None:
-    wanted = wishes.released == "all" if wishes.averaging == "auto" else wishes.averaging
-    return AVERAGING if wanted else None
+def _averaging(steps: Wished) -> float | None:
+    returned = steps.returned
+    if returned == "auto":
+        returned = "mean" if steps.counted == "all" else "last"
+    return AVERAGING if returned == "mean" else None
 
 
-def _radius(wishes: Any, loss: Loss) -> float:
+def _radius(wishes: Any, steps: Wished, loss: Loss) -> float:
     """Return a bound on the minimiser's norm: lambda w = -mean gradient, and J(w) <= J(0)."""
-    if wishes.radius != "auto":
-        return float(wishes.radius)
-    ridge = float(wishes.regularization)
+    if steps.radius != "auto":
+        return float(steps.radius)
+    ridge = steps.ridge
     if ridge == 0.0:
         return math.inf
     # proof: SOLVER-NORM
@@ -170,8 +217,8 @@ def _eta0(update: Update, dimension: int, rms: float, batch: float, steps: int) 
 
 
 def _single(
-    wishes: Any, update: Update, noise: str, public: Public, levels: Levels | None, *,
-    stream: bool,
+    wishes: Any, steps: Wished, update: Update, noise: str, public: Public,
+    levels: Levels | None, *, stream: bool,
 ) -> Recommendation:  # fmt: skip
     dimension, size = public.dimension, public.known_size("a single pass")
     mechanism = noise_for_one_use(noise, public.epsilon, public.delta, dimension, public.adjacency)
@@ -183,8 +230,8 @@ def _single(
         wishes.sampling.edges(size)  # refuses batches that do not fit
         batch_size, permute = int(wishes.sampling.batch_size or 0), wishes.sampling.permute
     shuffled = permute or public.grouped  # persons are numbered at random
-    eta0 = wishes.eta0
-    if eta0 == "auto":
+    eta0 = steps.eta0
+    if isinstance(eta0, str):
         eta0 = _eta0(update, dimension, rms, batch_size, -(-size // batch_size))
     note = (
         f"Method: one pass over disjoint batches of {batch_size} in "
@@ -198,11 +245,16 @@ def _single(
 
 
 def _direct(
-    wishes: Any, update: Update, noise: str, public: Public, levels: Levels | None
+    wishes: Any,
+    steps: Wished,
+    update: Update,
+    noise: str,
+    public: Public,
+    levels: Levels | None,
 ) -> Recommendation:
     dimension, size = public.dimension, public.known_size("noisy SGD")
     batch_size = _batch_size(wishes, update, dimension, None, size)
-    sampling, last = wishes.sampling, wishes.released == "last"
+    sampling, last = wishes.sampling, steps.counted == "last"
     if sampling == "auto":
         sampling = "shuffle" if last else "poisson"
         if public.delta == 0.0:
@@ -212,15 +264,15 @@ def _direct(
         sampler, uses = make_sampler(sampling, size, batch_size, uses)
     bound, rate = _scale(update)
     largest = rate / bound**2 / 2.0
-    if wishes.eta0 != "auto":
-        update = replace(update, eta0=wishes.eta0)
+    if not isinstance(steps.eta0, str):
+        update = replace(update, eta0=steps.eta0)
     elif last:  # the largest rate that the theorem takes, for a first look at the noise
         update = replace(update, eta0=largest)
-    make = plan_for(update, sampler, uses, public, noise=noise, released=wishes.released)
+    make = plan_for(update, sampler, uses, public, noise=noise, released=steps.counted)
     multiplier: float | None = accounting.calibrate(
         make, epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency
     )
-    if wishes.eta0 == "auto":
+    if isinstance(steps.eta0, str):
         assert multiplier is not None
         law = step_noises()[noise].of(multiplier, dimension)
         rms = law.noise_multiplier * update.contribution * law.spread
@@ -230,5 +282,5 @@ def _direct(
     note = f"Method: noisy SGD, {uses * sampler.steps} steps with {sampler.name} batches; " + (
         "only the last iterate is released." if last else "all iterates are covered."
     )
-    algorithm = NoisySGD(update, sampler, uses, noise, wishes.released, levels, multiplier)
+    algorithm = NoisySGD(update, sampler, uses, noise, steps.counted, levels, multiplier)
     return Recommendation(algorithm, public, (note,))

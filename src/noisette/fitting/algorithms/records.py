@@ -59,7 +59,8 @@ class Records:
                 f"every row must be finite with norm at most norm_bound={public.norm_bound:g}; "
                 "clip the rows first."
             )
-        blocks.seen(bound)
+        if isinstance(self.rows, Parted):
+            self.rows.within = bound  # nobody has to look again: a look may be a pass over files
         if not fitting:
             raise InvalidData("every target vector must have one entry for each row.")
         if not weighed or (self.weights is not None and np.shape(self.weights) != (blocks.n,)):

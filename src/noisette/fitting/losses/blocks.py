@@ -37,39 +37,25 @@ class Scaled:
         scores += self.extra[column] * parameter[-1]
         return np.asarray(scores)
 
-    def back(self, values: Floats) -> Floats:
-        """sum_i values_i x_i: (n,) -> (d,), (n, k) -> (k, d)."""
-        inner = (values.T * self.factor) @ self.matrix
-        if self.extra is None:
-            return np.asarray(inner)
-        last = values.T @ self.extra
-        return np.concatenate([inner, last[..., None]], axis=-1)
-
-    def formed(self, weights: Floats | None = None, out: Floats | None = None) -> Floats:
-        """The rows themselves, each times its weight; in `out` if there is one."""
-        factor, extra = self.factor, self.extra
-        if weights is not None:
-            factor, extra = factor * weights, None if extra is None else extra * weights
-        out = np.empty(self.shape) if out is None else out
-        np.multiply(self.matrix, factor[:, None], out=out[:, : self.matrix.shape[1]])
-        if extra is not None:
-            out[:, -1] = extra
-        return out
-
 
 def weighted(block: Any, weights: npt.NDArray[np.float64], out: Floats | None = None) -> Any:
     """The block with every row times its weight; a dense one in `out` if there is one."""
-    if isinstance(block, Scaled):
-        return block.formed(weights, out)
     if sparse.issparse(block):
         return block.multiply(weights[:, None]).tocsr()
-    return np.multiply(block, weights[:, None], out=out)
+    if not isinstance(block, Scaled):
+        return np.multiply(block, weights[:, None], out=out)
+    out = np.empty(block.shape) if out is None else out
+    factor = (block.factor * weights)[:, None]
+    np.multiply(block.matrix, factor, out=out[:, : block.matrix.shape[1]])
+    if block.extra is not None:
+        out[:, -1] = block.extra * weights
+    return out
 
 
 def squared(block: Any) -> Any:
     """The block with every entry squared; a CSR result shares the indices."""
     if isinstance(block, Scaled):
-        block = block.formed()
+        block = weighted(block, np.ones(block.shape[0]))
     if not sparse.issparse(block):
         return block * block
     result = sparse.csr_array(block.shape, dtype=np.float64)
@@ -79,11 +65,14 @@ def squared(block: Any) -> Any:
 
 def back(block: Any, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """sum_i values_i x_i over one block: (n,) -> (d,), (n, k) -> (k, d)."""
-    if isinstance(block, Scaled):
-        return block.back(values)
     if sparse.issparse(block):
         return np.asarray((block.T @ values).T)
-    return np.asarray(values.T @ block)
+    if not isinstance(block, Scaled):
+        return np.asarray(values.T @ block)
+    inner = (values.T * block.factor) @ block.matrix
+    if block.extra is None:
+        return np.asarray(inner)
+    return np.concatenate([inner, (values.T @ block.extra)[..., None]], axis=-1)
 
 
 def weigh(values: Floats, omega: Floats | None) -> Floats:
@@ -117,26 +106,22 @@ class Total:
 
     def add(self, terms: Sequence[Any]) -> None:
         """Add one term to each sum; a tuple in its place holds terms to be added in turn."""
-        if not self.sums:
-            for term in terms:
-                first = term[0] if isinstance(term, tuple) else term
-                self.sums.append(np.zeros(np.shape(first)) if np.ndim(first) else 0.0)
-                kept = self.compensated and np.ndim(first) > 0
-                self.lost.append(np.zeros(np.shape(first)) if kept else None)
         for place, term in enumerate(terms):
-            for each in term if isinstance(term, tuple) else (term,):
-                self._add(place, each)
-
-    def _add(self, place: int, term: Any) -> None:
-        lost = self.lost[place]
-        if lost is None:
-            self.sums[place] += term
-            return
-        total: Floats = self.sums[place]
-        new = total + term
-        seen = new - total
-        lost += (total - (new - seen)) + (term - seen)
-        self.sums[place] = new
+            in_turn = term if isinstance(term, tuple) else (term,)
+            if place == len(self.sums):
+                shape = np.shape(in_turn[0])
+                self.sums.append(np.zeros(shape) if shape else 0.0)
+                self.lost.append(np.zeros(shape) if shape and self.compensated else None)
+            lost = self.lost[place]
+            for each in in_turn:
+                total = self.sums[place]
+                if lost is None:
+                    self.sums[place] += each
+                    continue
+                new = total + each
+                seen = new - total
+                lost += (total - (new - seen)) + (each - seen)
+                self.sums[place] = new
 
     def join(self, other: Total) -> Total:
         """Add the sums of another total, and what was lost in them; return itself."""
@@ -149,6 +134,8 @@ class Total:
 
     def values(self) -> list[Any]:
         """Return the sums."""
+        if not self.compensated:
+            return self.sums
         return [
             each if lost is None else each + lost
             for each, lost in zip(self.sums, self.lost, strict=True)

@@ -76,7 +76,7 @@ class Logistic(MarginLoss):
 
     def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
         """Both from one exponential: the solvers' hot loop."""
-        t = as_float(t)
+        t = np.asarray(t)
         e = np.exp(-np.abs(t))
         value = np.log1p(e)
         value -= np.minimum(t, 0)

@@ -11,11 +11,18 @@ import numpy as np
 from scipy import sparse
 
 from noisette._typing import Floats
-from noisette.core.parts import MOST_PARTS, Parted, both, merges_of, total_of
+from noisette.core.parts import MOST_PARTS, Parted, both, merges_of
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses.base import Loss
 from noisette.fitting.losses.blocks import Total, weigh
-from noisette.fitting.losses.rows import SPARSE_ROWS, Rows, Solving, block_rows_for
+from noisette.fitting.losses.rows import (
+    SPARSE_ROWS,
+    Rows,
+    Solving,
+    block_rows_for,
+    depth_of,
+    sampled,
+)
 
 _SAMPLED = 16
 """A sample is taken from so many parts: all of them would have to be read."""
@@ -23,8 +30,10 @@ _SAMPLED = 16
 
 def rows_of(X: Any, loss: Loss | None = None) -> Rows:
     """Return the rows of any matrix, as solvers see them; refuse what a loss has no code for."""
+    if not isinstance(X, Parted):
+        return Rows(X)
     check_place(X, loss)
-    return PartedRows(X) if isinstance(X, Parted) else Rows(X)
+    return PartedRows(X)
 
 
 def check_place(X: Any, loss: Loss | None) -> None:
@@ -49,10 +58,10 @@ class PartedRows(Rows):
             raise InvalidParameter(f"X must have two dimensions; got {X.ndim}.")
         self.n, self.d = X.shape
         self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
-        self.merges = X.merges + 1
+        self.depth = depth_of(self.n, self.block_rows, X.merges + 1)
         self.reread = not X.held
 
-    def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
+    def blocks(self, *, formed: bool = True, passing: bool = False) -> Iterator[tuple[slice, Any]]:
         """Yield blocks of one part after the other: for the last resort of a solver only."""
         start = 0
         for part in self.matrix.parts():
@@ -67,9 +76,8 @@ class PartedRows(Rows):
     ) -> list[Any]:  # fmt: skip
         """Return the sums of work(block, *parts of the columns) over all blocks of all parts."""
         # proof: ROUND-ANY-ORDER
-        total = self.matrix.reduce(
-            partial(_part_total, work, compensated, block_rows, formed), columns, Total.join
-        )
+        part = partial(_part_total, work, compensated, block_rows, formed)
+        total = self.matrix.reduce(part, columns, Total.join)
         return Total(compensated, start).join(total).values()
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
@@ -89,10 +97,6 @@ class PartedRows(Rows):
             self.matrix.within = bound  # looked at once: a look may be a pass over files
         return bool(self.matrix.within == bound)
 
-    def seen(self, bound: float) -> None:
-        """Remember that all rows were seen to be within `bound`."""
-        self.matrix.within = bound
-
     def slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
         """Return t -> the slope of the summed losses at w + tp along p."""
 
@@ -101,10 +105,6 @@ class PartedRows(Rows):
             return float(self.sums(work, y, omega, start=(0.0,))[0])
 
         return slope
-
-    def mass(self, weights: Any) -> float:
-        """Return the sum of the weights, or the number of rows."""
-        return float(self.n) if weights is None else float(total_of(weights))
 
     def curved(self, weights: Any) -> float:
         """Return the sum of weight x squared norm."""
@@ -126,9 +126,7 @@ def _part_total(
 
 def _part_sample(step: int, most: int, X: Any, *columns: Any) -> list[Any]:
     # `step` is for parts of one size; a part that holds most of the rows gives `most` of them
-    picked = slice(None, None, max(step, -(-X.shape[0] // most)))
-    rows = X[picked].astype(np.float64)
-    return [rows, *(None if column is None else column[picked] for column in columns)]
+    return sampled(max(step, -(-X.shape[0] // most)), X, *columns)
 
 
 def _stacked(first: list[Any], second: list[Any]) -> list[Any]:

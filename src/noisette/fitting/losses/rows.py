@@ -80,13 +80,15 @@ class Augmented:
     def __getitem__(self, rows: Any) -> npt.NDArray[np.float64]:
         if isinstance(rows, tuple):  # columns too: of the rows that were asked for
             return np.asarray(self[rows[0]][(slice(None), *rows[1:])])
-        factor = self.factor[rows]
-        return self.formed(rows, np.empty((len(factor), self.shape[1])))
+        return self.formed(rows)
 
-    def formed(self, rows: Any, out: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Write rows to an array, and return it."""
-        last = self.matrix.shape[1]
+    def formed(
+        self, rows: Any, out: npt.NDArray[np.float64] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Write rows to an array, a new one if there is none, and return it."""
         factor = self.factor[rows][:, None]
+        out = np.empty((len(factor), self.shape[1])) if out is None else out
+        last = self.matrix.shape[1]
         np.multiply(self.matrix[rows], factor, out=out[:, :last], dtype=np.float64)
         if self.extra is not None:
             out[:, -1] = self.extra[rows]
@@ -113,7 +115,7 @@ class Augmented:
         return Augmented(self.matrix, self.factor * by, extra, self.norms)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return self[:].astype(dtype or self.dtype, copy=False)
+        return self.astype(dtype or self.dtype)
 
     def astype(self, dtype: Any) -> npt.NDArray[Any]:
         """Return the rows as an ordinary array."""
@@ -194,7 +196,6 @@ class Rows:
     """
 
     reread = False  # in every pass, from wherever they lie
-    merges = 0
     most_merges = 0  # a public bound on the additions with which sums of parts are joined
     solver = Solving()
 
@@ -214,12 +215,13 @@ class Rows:
                 raise InvalidParameter(f"X must hold real numbers; got dtype {self.matrix.dtype}.")
         if self.matrix.ndim != 2:
             raise InvalidParameter(f"X must have two dimensions; got {self.matrix.ndim}.")
-        self.n, self.d = (int(size) for size in self.matrix.shape)
+        self.n, self.d = map(int, self.matrix.shape)
         if block_rows is None:
             block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
         self.block_rows = int(block_rows)
+        self.depth = depth_of(self.n, self.block_rows)
         self._cut = self._cut_sparse() if self.is_sparse and not self._stored else []
-        if any(_repeats(block) for _, block in self._cut):
+        if any(map(_repeats, self._cut)):
             # an entry stored in two halves would pass a norm check it should fail
             self.matrix = self.matrix.copy()
             self.matrix.sum_duplicates()
@@ -239,60 +241,37 @@ class Rows:
             cut.append((slice(start, stop), block))
         return cut
 
-    @property
-    def block_count(self) -> int:
-        """Number of blocks."""
-        return -(-self.n // self.block_rows)
+    def blocks(self, *, formed: bool = True, passing: bool = False) -> Iterator[tuple[slice, Any]]:
+        """Yield the rows in blocks, in order; `passing`: each gone when the next one comes.
 
-    def blocks(self, *, formed: bool = True) -> Iterator[tuple[slice, Any]]:
-        """Yield the rows in blocks, in order."""
-        if self._stored:
-            yield from self.matrix.cut(self.block_rows)
+        All of those are formed in the same memory: where an allocator gives what is freed back at
+        once, as on workers of Dask, new memory for a block costs more than what is done with it.
+        """
+        matrix, room = self.matrix, None
+        if self._stored or self.is_sparse:
+            yield from matrix.cut(self.block_rows) if self._stored else self._cut
             return
-        if self.is_sparse:
-            yield from self._cut
-            return
+        if passing and (isinstance(matrix, Augmented) or matrix.dtype != np.float64):
+            room = np.empty((min(self.block_rows, self.n), self.d))
         for start in range(0, self.n, self.block_rows):
             rows = slice(start, min(start + self.block_rows, self.n))
-            block = None
-            if not formed and isinstance(self.matrix, Augmented):
-                block = self.matrix.scaled(rows)
-            yield rows, np.asarray(self.matrix[rows], np.float64) if block is None else block
-
-    @property
-    def depth(self) -> int:
-        """So many roundings at most does a row's term go through (ROUND-GRADIENT, -ANY-ORDER)."""
-        return self.block_rows + self.block_count + self.merges + _UNFORMED
+            block = None if room is None else room[: rows.stop - start]
+            if isinstance(matrix, Augmented):
+                scaled = None if formed else matrix.scaled(rows, block)
+                yield rows, matrix.formed(rows, block) if scaled is None else scaled
+            elif block is None:
+                yield rows, np.asarray(matrix[rows], np.float64)
+            else:
+                np.copyto(block, matrix[rows], casting="unsafe")
+                yield rows, block
 
     def add_to(
         self, total: Total, work: Callable[..., Any], columns: Sequence[Any], *,
         formed: bool = True,
     ) -> None:  # fmt: skip
         """Add ``work(block, *parts)`` of every block, in order; parts are those of the columns."""
-        for part, block in self._passing_blocks(formed=formed):
+        for part, block in self.blocks(formed=formed, passing=True):
             total.add(work(block, *(None if each is None else each[part] for each in columns)))
-
-    def _passing_blocks(self, *, formed: bool) -> Iterator[tuple[slice, Any]]:
-        """Yield the blocks, each of them gone when the next one comes.
-
-        All are formed in the same memory: where an allocator gives what is freed back at once, as
-        on workers of Dask, new memory for every block costs more than what is done with it.
-        """
-        matrix = self.matrix
-        wide = isinstance(matrix, np.ndarray) and matrix.dtype == np.float64
-        if self._stored or self.is_sparse or wide:
-            yield from self.blocks(formed=formed)
-            return
-        room = np.empty((min(self.block_rows, self.n), self.d))
-        for start in range(0, self.n, self.block_rows):
-            rows = slice(start, min(start + self.block_rows, self.n))
-            block = room[: rows.stop - start]
-            if not isinstance(matrix, Augmented):
-                np.copyto(block, matrix[rows], casting="unsafe")
-                yield rows, block
-                continue
-            scaled = None if formed else matrix.scaled(rows, block)
-            yield rows, matrix.formed(rows, block) if scaled is None else scaled
 
     def sums(
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
@@ -309,17 +288,11 @@ class Rows:
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
         """Return ``work(rows, *columns)`` of about ``count`` evenly spaced rows."""
-        picked = slice(None, None, max(1, self.n // max(count, 1)))
-        rows = self.matrix[picked].astype(np.float64)
-        return work(rows, *(None if column is None else column[picked] for column in columns))
+        return work(*sampled(max(1, self.n // max(count, 1)), self.matrix, *columns))
 
     def fetched(self, column: Any) -> Any:
         """Return a whole column."""
         return column
-
-    def mass(self, weights: npt.NDArray[np.float64] | None) -> float:
-        """Return the sum of the weights, or the number of rows."""
-        return float(self.n if weights is None else np.sum(weights))
 
     def curved(self, weights: npt.NDArray[np.float64] | None) -> float:
         """Return the sum of weight x squared norm."""
@@ -341,9 +314,6 @@ class Rows:
         squares = self.squared_norms() if self._known is None else self._known
         return bool(np.all(squares <= bound**2))
 
-    def seen(self, bound: float) -> None:
-        """Remember that all rows were seen to be within `bound`, where a look costs a pass."""
-
     def slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
         """Return t -> the slope of the summed losses at w + tp along p.
 
@@ -361,14 +331,25 @@ class Rows:
         return out
 
 
+def sampled(step: int, X: Any, *columns: Any) -> list[Any]:
+    """Return one row in `step`, and what the columns have there."""
+    rows = X[::step].astype(np.float64)
+    return [rows, *(None if column is None else column[::step] for column in columns)]
+
+
+def depth_of(rows: int, block_rows: int, merges: int = 0) -> int:
+    """So many roundings at most does a row's term go through (ROUND-GRADIENT, -ANY-ORDER)."""
+    return block_rows + -(-rows // block_rows) + merges + _UNFORMED
+
+
 def block_rows_for(features: int) -> int:
     """How many dense rows of that many features a block has."""
     return min(_MAX_ROWS, max(_MIN_ROWS, _BLOCK_ENTRIES // max(features, 1)))
 
 
-def _repeats(block: Any) -> bool:
+def _repeats(cut: tuple[slice, Any]) -> bool:
     """Whether a CSR block stores some entry twice; linear time, the indices need no order."""
-    columns = block.tocsc()
+    columns = cut[1].tocsc()
     same = columns.indices[1:] == columns.indices[:-1]
     starts = columns.indptr[1:-1]
     same[starts[(starts > 0) & (starts < len(columns.indices))] - 1] = False

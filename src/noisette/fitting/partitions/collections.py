@@ -9,7 +9,7 @@ import numpy as np
 from noisette.core.cells import given
 from noisette.core.parts import Parted
 from noisette.errors import InvalidData
-from noisette.fitting.partitions.columns import DaskColumn
+from noisette.fitting.partitions.columns import DaskColumn, same
 from noisette.fitting.partitions.running import dask_module
 
 _NOT_ALIKE = (
@@ -35,7 +35,7 @@ def parted(X: Any, *vectors: Any) -> list[Any]:
         return [X, *vectors]
     sources, chunks = _pieces(X, None)
     shape = (0, int(X.shape[1])) if len(X.shape) == 2 else (0,)
-    rows = DaskColumn([sources], _as_is, shape, _held(X))
+    rows = DaskColumn([sources], same, shape, _held(X))
     rows.chunks = chunks
     return [rows, *(None if vector is None else beside(rows, vector) for vector in vectors)]
 
@@ -88,10 +88,6 @@ def _held(values: Any) -> bool:
         ):
             return False
     return True
-
-
-def _as_is(part: Any) -> Any:
-    return part
 
 
 def vector_of(values: Any) -> Any:

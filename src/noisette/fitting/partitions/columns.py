@@ -8,6 +8,7 @@ but time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +48,8 @@ class DaskColumn(Parted):
         columns = [self, *others]
         sources = [each for column in columns if column is not None for each in column.sources]
         held = all(column is None or column.held for column in columns)
-        whole = _Joint(function, [_spelt(column) for column in columns])
+        inner = [None if c is None else (c.function, len(c.sources)) for c in columns]
+        whole = _Joint(function, inner)
         found = DaskColumn(sources, whole, self.shape if shape is None else shape, held)
         found.chunks = self.chunks
         found.is_sparse = self.is_sparse
@@ -55,7 +57,7 @@ class DaskColumn(Parted):
 
     def sized(self, rows: int) -> "DaskColumn":
         """Return the same column with its number of rows."""
-        return self.apply(_same, (), (rows, *self.shape[1:]))
+        return self.apply(same, (), (rows, *self.shape[1:]))
 
     def leaves(self, function: Callable[..., Any], others: Sequence[Any]) -> list[Any]:
         """Return one task for each partition."""
@@ -68,14 +70,13 @@ class DaskColumn(Parted):
         last: Callable[[Any], Any] | None = None,
     ) -> Any:  # fmt: skip
         """Return the values of all partitions, joined in their order, `FAN` at a time."""
-        dask = dask_module()
         values = self.leaves(function, others)
         while len(values) > 1:
             values = _by_fan(values, join)
-        (root,) = values
         if last is not None:
-            root = dask.delayed(guarded, pure=False, traverse=False)(last, root)
-        return run(root)
+            task = dask_module().delayed(guarded, pure=False, traverse=False)
+            values = [task(last, values[0])]
+        return run(values[0])
 
     def groups(
         self, function: Callable[..., Any], others: Sequence[Any], join: Callable[[Any, Any], Any]
@@ -96,13 +97,11 @@ class DaskColumn(Parted):
             return list(columns)
         first, *others = known
         made = persisted(first.leaves(_together, others))
-        number = iter(range(len(known)))
-        found: list[Any] = []
-        for each in columns:
-            if each is not None:
-                item = DaskColumn([made], _Item(next(number)), each.shape, True)
-                item.is_sparse, item.chunks = each.is_sparse, each.chunks
-            found.append(None if each is None else item)
+        found = list(columns)
+        for number, each in enumerate(known):  # `guarded` of every later task hands on a failure
+            item = DaskColumn([made], itemgetter(number), each.shape, True)
+            item.is_sparse, item.chunks = each.is_sparse, each.chunks
+            found[columns.index(each)] = item
         return found
 
     def few(self, count: int) -> tuple["DaskColumn", float]:
@@ -115,7 +114,7 @@ class DaskColumn(Parted):
 
     def parts(self) -> Iterator[Any]:
         """Yield the partitions, one at a time."""
-        for leaf in self.leaves(_same, ()):
+        for leaf in self.leaves(same, ()):
             yield run(leaf)
 
 
@@ -144,23 +143,9 @@ class _Joint:
         return self.function(*given)
 
 
-def _spelt(column: DaskColumn | None) -> tuple[Callable[..., Any], int] | None:
-    return None if column is None else (column.function, len(column.sources))
-
-
-def _same(part: Any) -> Any:
+def same(part: Any) -> Any:
+    """Return a part as it is."""
     return part
-
-
-class _Item:
-    """The number-th of several columns that were kept together."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __call__(self, parts: Any) -> Any:
-        # A failure is handed on by `guarded` of every later task.
-        return parts[self.number]
 
 
 def _together(*parts: Any) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from noisette.core.cells import MIXED, given
 from noisette.core.parts import all_of, each
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.partitions.collections import beside, is_dask
-from noisette.fitting.partitions.columns import DaskColumn
+from noisette.fitting.partitions.columns import DaskColumn, same
 from noisette.fitting.partitions.running import dask_module, guarded, persisted, run
 from noisette.fitting.units import NO_COLUMN, Persons, Unit, UnreadPersons, row_weights
 
@@ -109,12 +109,9 @@ def _obeyed(bound: float, weights: Floats, own: Floats) -> bool:
 
 
 def unit_beside(rows: Any, ids: Any, n: int) -> Unit:
-    """Return whose the n rows in partitions are."""
-    return PartedRecords(n) if ids is None else persons_beside(rows, ids)
-
-
-def persons_beside(rows: DaskColumn, ids: Any) -> PartedPersons:
-    """Return whose rows they are, by identifiers in partitions that go with those of `rows`."""
+    """Return whose the n rows are, by identifiers in partitions that go with those of `rows`."""
+    if ids is None:
+        return PartedRecords(n)
     rules = ids if isinstance(ids, UnreadPersons) else UnreadPersons(ids)
     if isinstance(ids, Persons) and not isinstance(ids, UnreadPersons):
         raise InvalidParameter(
@@ -129,7 +126,7 @@ def persons_beside(rows: DaskColumn, ids: Any) -> PartedPersons:
     column = found.apply(partial(_identified, rules.missing), (rows,), rows.shape[:1])
     *kept, total = persisted(_exchanged(column, rules))
     count = int(run(total))
-    return PartedPersons(DaskColumn([kept], _same, rows.shape[:1], held=True), count, rules)
+    return PartedPersons(DaskColumn([kept], same, rows.shape[:1], held=True), count, rules)
 
 
 def _exchanged(column: DaskColumn, rules: UnreadPersons) -> list[Any]:
@@ -140,7 +137,7 @@ def _exchanged(column: DaskColumn, rules: UnreadPersons) -> list[Any]:
     """
     parts = range(len(column.sources[0]))
     buckets = range(min(len(parts), _MOST_BUCKETS))
-    asking, again = column.leaves(partial(_asked, len(buckets)), ()), column.leaves(_same, ())
+    asking, again = column.leaves(partial(_asked, len(buckets)), ()), column.leaves(same, ())
     name, work = f"persons-{uuid.uuid4().hex}", partial(_weighed, rules.full, rules.max_rows)
     tasks: dict[Any, Any] = {}
     for part, told in enumerate(again):
@@ -273,7 +270,3 @@ def _places(numbers: Indices) -> Integers:
     places = np.empty(len(numbers), dtype=np.int64)
     places[order] = np.arange(len(numbers)) - first
     return places
-
-
-def _same(part: Any) -> Any:
-    return part

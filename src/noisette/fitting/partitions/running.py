@@ -7,6 +7,7 @@ A message of a worker may quote a cell, so none is passed on: our own sentences 
 import copy
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, reduce
 from typing import Any
 
@@ -74,19 +75,24 @@ def dask_module(name: str = "dask") -> Any:
     raise MissingExtra("rows in partitions need Dask; pip install 'noisette[dask]'.")
 
 
-def passed_on(value: Any) -> Any:
-    """Return a value, or raise what a worker said in its place."""
+def run(root: Any) -> Any:
+    """Return the value of a delayed object, from the cluster if there is one.
+
+    What a worker said in its place is raised.
+    """
+    import sys
+
+    client, distributed = None, sys.modules.get("distributed")
+    if distributed is not None:
+        with suppress(ValueError):  # there is no cluster
+            client = distributed.default_client()
+    if client is None:
+        value = _in_one_sentence(lambda: dask_module().compute(root)[0])
+    else:
+        value = _in_one_sentence(lambda: _awaited(client, root))
     if isinstance(value, Failure):
         raise value.kind(value.sentence)
     return value
-
-
-def run(root: Any) -> Any:
-    """Return the value of a delayed object, from the cluster if there is one."""
-    client = current_client()
-    if client is None:
-        return passed_on(_in_one_sentence(lambda: dask_module().compute(root)[0]))
-    return passed_on(_in_one_sentence(lambda: _awaited(client, root)))
 
 
 def persisted(values: list[Any]) -> tuple[Any, ...]:
@@ -113,19 +119,6 @@ def _in_one_sentence(work: Callable[[], Any]) -> Any:
         f"the partitions could not be computed ({name}); what went wrong stands in the log of "
         "the worker, which may quote cells."
     )
-
-
-def current_client() -> Any:
-    """Return the client of a cluster that this process uses, None where there is none."""
-    import sys
-
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    try:
-        return distributed.default_client()
-    except ValueError:
-        return None
 
 
 def _awaited(client: Any, root: Any) -> Any:

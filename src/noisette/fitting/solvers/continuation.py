@@ -29,14 +29,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from scipy import linalg
 
 from noisette._typing import Floats
-from noisette.fitting.solvers.objective import Objective, Point, cholesky
+from noisette.fitting.solvers.objective import Objective, Point
 
 FIRST_RATIO, TRIES, RETREATS, LAST_STEPS = 10.0, 8, 40, 60
-# up to this many parameters the Hessian is factorised
-DENSE = 640
 _BASIN = 0.25
 
 
@@ -55,7 +52,8 @@ def continuation(objective: Objective, tolerance: float) -> Point:
     mu = max(objective.lam, 8.0 * pace * objective.at(w).norm_bound)
     while mu > objective.lam and retreats < RETREATS:
         lower = max(objective.lam, mu / ratio)
-        found = _follow(_with(objective, lower), w, pace)
+        facts = replace(objective.facts, regularization=lower)
+        found = _follow(objective.but(facts=facts, lam=lower), w, pace)
         if found is None:
             ratio, retreats = max(math.sqrt(ratio), shortest), retreats + 1
         else:
@@ -67,20 +65,6 @@ def continuation(objective: Objective, tolerance: float) -> Point:
         point = objective.at(point.w + newton_step(objective, point, pace))
         best = point if point.norm_bound < best.norm_bound else best
     return best
-
-
-def _with(objective: Objective, mu: float) -> Objective:
-    """The same problem with mu in place of Lambda, evaluated as finely."""
-    changed = Objective(
-        objective.loss,
-        objective.rows,
-        objective.y,
-        objective.omega,
-        objective.linear,
-        replace(objective.facts, regularization=mu),
-    )
-    changed.exact = objective.exact
-    return changed
 
 
 def _follow(objective: Objective, w: Floats, pace: float) -> Floats | None:
@@ -99,11 +83,9 @@ def _follow(objective: Objective, w: Floats, pace: float) -> Floats | None:
 
 def newton_step(objective: Objective, point: Point, pace: float) -> Floats:
     """-H^-1 g: by Cholesky, or with its residual checked by conjugate gradients."""
-    if point.w.size <= DENSE:
-        factor = cholesky(objective.hessian(point.w))
-        if factor is not None:
-            step = linalg.cho_solve(factor, point.gradient.ravel(), check_finite=False)
-            return -np.asarray(step).reshape(objective.shape)
+    found = objective.newton_step(point)
+    if found is not None:
+        return found
     goal = point.norm / 64.0
     if pace > 0.0:
         goal = min(goal, objective.lam / (128.0 * pace))

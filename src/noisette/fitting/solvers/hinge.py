@@ -58,20 +58,18 @@ class DualPoint:
 
 def minimise_hinge(objective: Objective, tolerance: float) -> DualPoint:
     """A point certified to lie within tolerance/Lambda of the minimiser."""
-    target = tolerance / objective.lam
+    facts, target = objective.facts, tolerance / objective.lam
     w = np.zeros(objective.shape)
     width = _FIRST_WIDTH
     best = certify(objective, _dual(objective, w, width), w)
     while not best.distance <= target and width > _LAST_WIDTH:
-        smoothed = Objective(
-            HuberHinge(width),
-            objective.rows,
-            objective.y,
-            objective.omega,
-            objective.linear,
-            objective.facts,
-        )
-        goal = _goal(smoothed, width, w)
+        smoothed = objective.but(loss=HuberHinge(width))
+        # margins to a twentieth of the band's width
+        error = gradient_error(
+            smoothed.loss, facts, float(np.linalg.norm(w)), objective.mass, objective.exact,
+            objective.rows.depth,
+        )  # fmt: skip
+        goal = max(0.05 * width * objective.lam / facts.norm_bound, 3.0 * error)
         w = newton(smoothed, smoothed.at(w), Preconditioner.of(smoothed), goal).w
         found = certify(objective, _dual(objective, w, width), w)
         best = min(best, found, key=lambda point: point.distance)
@@ -105,14 +103,6 @@ def last_resort(objective: Objective, tolerance: float) -> DualPoint:
             if best.distance <= target:
                 return best
     return best
-
-
-def _goal(smoothed: Objective, width: float, w: Floats) -> float:
-    """Gradient norm at which a stage is solved: margins to a twentieth of the band's width."""
-    facts, size = smoothed.facts, float(np.linalg.norm(w))
-    depth = smoothed.rows.depth
-    error = gradient_error(smoothed.loss, facts, size, smoothed.mass, smoothed.exact, depth)
-    return max(0.05 * width * smoothed.lam / facts.norm_bound, 3.0 * error)
 
 
 def _polish(objective: Objective, point: DualPoint) -> tuple[Floats, Floats]:

@@ -173,17 +173,16 @@ class _Path:
         if not -1e-9 <= square < math.inf:
             return None
         decrement = math.sqrt(max(square, 0.0))  # below 0 by rounding only
-        step = self.scalar(1.0 if decrement <= _CENTRED else self._length(move, under, over))
+        length = 1.0
+        if decrement > _CENTRED:  # nine tenths of the way to the box's wall: only a guess
+            nearest = float(np.max(np.maximum(-move / under, move / over)))
+            length = min(1.0, 0.9 / nearest) if nearest > 0.0 else 1.0
+        step = self.scalar(length)
         a, w = self.a + step * move, self.w + step * v
         if not bool(np.all((a > self.low) & (a < self.high))):
             return None
         self.a, self.w = a, w
         return decrement
-
-    def _length(self, move: Any, under: Any, over: Any) -> float:
-        """Nine tenths of the way to the box's wall, at most 1: outside the basin only a guess."""
-        nearest = float(np.max(np.maximum(-move / under, move / over)))
-        return min(1.0, 0.9 / nearest) if nearest > 0.0 else 1.0
 
     def _solve(self, weights: Any, right: Any) -> Any:
         """(Lambda I + sum weights_i z_i z_i')^-1 right."""

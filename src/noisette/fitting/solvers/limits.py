@@ -7,13 +7,15 @@ here is therefore a function of ``PublicFacts``, the loss and the tolerance. pro
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses import Loss
 from noisette.fitting.solvers import continuation, interior
+from noisette.fitting.solvers.objective import DENSE_HESSIAN
 from noisette.fitting.solvers.rounding import (
     UNIT,
     PublicFacts,
@@ -30,14 +32,16 @@ _MOST_STRETCH = 1e16
 
 def check_range(loss: Loss, facts: PublicFacts) -> None:
     """Refuse facts whose products leave float64, in one sentence with the value."""
-    constants = (loss.lipschitz, loss.smoothness, loss.value_at_zero)
+    constant = f"a constant of the {loss.name} loss"  # which may be infinite
     for name, value, most in (
         ("norm_bound", facts.norm_bound, _RANGE),
         ("weight_bound", facts.weight_bound, _RANGE),
         ("regularization", facts.regularization, _WIDE_RANGE),
-        *((f"a constant of the {loss.name} loss", c, _RANGE) for c in constants if c < math.inf),
+        (constant, loss.lipschitz, _RANGE),
+        (constant, loss.smoothness, _RANGE),
+        (constant, loss.value_at_zero, _RANGE),
     ):
-        if not 1.0 / most <= value <= most:
+        if not 1.0 / most <= value <= most and not (name == constant and value == math.inf):
             raise InvalidParameter(
                 f"{name} must lie between {1.0 / most:g} and {most:g}, so that no product "
                 f"vanishes or overflows; got {value!r}, rescale it."
@@ -46,72 +50,51 @@ def check_range(loss: Loss, facts: PublicFacts) -> None:
         raise InvalidParameter(f"linear must have a norm of at most {_WIDE_RANGE:g}.")
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """The three numbers that SOLVER-CONTINUATION wants to be at most 1."""
-
-    gradient: float
-    hessian: float
-    final: float
-
-    @property
-    def hold(self) -> bool:
-        """Whether all three are; NaN is not."""
-        return self.gradient <= 1.0 and self.hessian <= 1.0 and self.final <= 1.0
-
-
-def conditions(loss: Loss, facts: PublicFacts, tolerance: float) -> Conditions:
-    """The conditions under which float64 follows the path. proof: SOLVER-CONTINUATION."""
+def _ends(loss: Loss, facts: PublicFacts, tolerance: float | None) -> bool:
+    """Whether float64 follows the path: three numbers of at most 1. proof: SOLVER-CONTINUATION."""
+    goal = default_tolerance(loss, facts) if tolerance is None else tolerance
+    if not goal > 0.0:
+        return False
     concordance = loss.self_concordance
     assert concordance is not None
     pace = concordance * facts.norm_bound
     lam, mass = facts.regularization, facts.mass
     norm = facts.optimum_norm(loss)
     beta = lam + mass * loss.smoothness * facts.norm_bound**2
-
-    def error(size: float) -> float:
-        return gradient_error(loss, facts, size, mass, exact=True, terms=0) + beta * UNIT * size
-
     # on the way ||w|| <= D + 1/(aR), at the end hardly more than D
-    wide, near = norm + (1.0 / pace if pace > 0.0 else 0.0), 1.01 * error(norm)
+    wide = norm + (1.0 / pace if pace > 0.0 else 0.0)
+    far = gradient_error(loss, facts, wide, mass, exact=True, terms=0) + beta * UNIT * wide
+    near = gradient_error(loss, facts, norm, mass, exact=True, terms=0) + beta * UNIT * norm
+    near *= 1.01
     size = math.prod(loss.parameter_shape(facts.features))
     terms = 8192.0  # rows of a block; sums over blocks are compensated
-    solve = float(size) ** 2 if size <= continuation.DENSE else float(facts.features)
+    solve = float(size) ** 2 if size <= DENSE_HESSIAN else float(facts.features)
     hessian = beta / lam * (solve + terms) + pace * (facts.features + 2.0) * wide
-    return Conditions(
-        gradient=128.0 * pace * error(wide) / lam,
-        hessian=64.0 * 4.0 * UNIT * hessian,
-        final=4.0 * math.sqrt(beta / lam) * pace * near * (near / lam) / tolerance,
-    )
-
-
-def _check_work(facts: PublicFacts) -> None:
-    """Refuse a piecewise quadratic problem that ends only after more work than anybody waits for.
-
-    The proof's number of steps grows with log(n omega R^2 / Lambda) alone, but beyond 2^53 float64
-    loses the path and decimals of that many digits take over, each step at their price.
-    """
-    stretch = facts.mass * facts.norm_bound**2 / facts.regularization
-    if not stretch <= _MOST_STRETCH:
-        least = facts.mass * facts.norm_bound**2 / _MOST_STRETCH
-        raise InvalidParameter(
-            f"regularization={facts.regularization:.3g} is too small for a solve in reasonable "
-            f"time, with up to {facts.rows} rows, norm_bound={facts.norm_bound:.3g} and "
-            f"weight_bound={facts.weight_bound:.3g}; use {least * 1.01:.3g} or more."
-        )
+    final = 4.0 * math.sqrt(beta / lam) * pace * near * (near / lam) / goal
+    # NaN is not at most 1
+    return 128.0 * pace * far / lam <= 1.0 and 64.0 * 4.0 * UNIT * hessian <= 1.0 and final <= 1.0
 
 
 def check_ends(loss: Loss, facts: PublicFacts, tolerance: float | None = None) -> None:
     """Refuse, from public facts alone, a problem whose solve is not proven to end.
 
-    Piecewise quadratic losses always end (SOLVER-INTERIOR). proof: SOLVER-ENDS.
+    Piecewise quadratic losses always end (SOLVER-INTERIOR): the proof's number of steps grows with
+    log(n omega R^2 / Lambda) alone. But beyond 2^53 float64 loses the path and decimals of that
+    many digits take over, with more work than anybody waits for. proof: SOLVER-ENDS.
     """
     check_range(loss, facts)
     if loss.self_concordance is None:
         if loss.box_dual(np.ones(1)) is None:
             raise InvalidParameter(f"no solver is proven to end for the {loss.name} loss.")
-        _check_work(facts)
-        return
+        stretch = facts.mass * facts.norm_bound**2
+        if stretch / facts.regularization <= _MOST_STRETCH:
+            return
+        raise InvalidParameter(
+            f"regularization={facts.regularization:.3g} is too small for a solve in reasonable "
+            f"time, with up to {facts.rows} rows, norm_bound={facts.norm_bound:.3g} and "
+            f"weight_bound={facts.weight_bound:.3g}; use {stretch / _MOST_STRETCH * 1.01:.3g} or "
+            "more."
+        )
     least = smallest_regularization(loss, facts, tolerance)
     if least == facts.regularization:
         return
@@ -123,11 +106,6 @@ def check_ends(loss: Loss, facts: PublicFacts, tolerance: float | None = None) -
         f"{loss.name} loss; {advice} (an estimator's regularization is Lambda over the number of "
         "rows)."
     )
-
-
-def _ends(loss: Loss, facts: PublicFacts, tolerance: float | None) -> bool:
-    goal = default_tolerance(loss, facts) if tolerance is None else tolerance
-    return goal > 0.0 and conditions(loss, facts, goal).hold
 
 
 def smallest_regularization(
@@ -153,8 +131,7 @@ def smallest_regularization(
     return math.exp(high + 0.006)  # three printed digits may round down by 0.5 %
 
 
-@dataclass(frozen=True)
-class InteriorPlan:
+class InteriorPlan(NamedTuple):
     """Public numbers of an interior-point solve: where it ends, its precision and its steps."""
 
     last: float

@@ -132,20 +132,19 @@ def _tolerance(loss: Loss, facts: PublicFacts, tolerance: float | None) -> float
     """The tolerance to certify, or a refusal that depends on public facts only."""
     if tolerance is None:
         goal = default_tolerance(loss, facts)
-        if not np.isfinite(goal):
-            raise InvalidParameter(
-                "regularization, norm_bound, weights or linear exceed float64's range."
-            )
-        return goal
-    tolerance = _validate.positive("tolerance", tolerance)
-    smallest = attainable_tolerance(loss, facts)
-    if not tolerance >= smallest:
+        if np.isfinite(goal):
+            return goal
         raise InvalidParameter(
-            f"tolerance={tolerance:.3g} cannot be certified in float64 for rows <= {facts.rows}, "
-            f"norm_bound={facts.norm_bound:.3g}, regularization={facts.regularization:.3g}: "
-            f"the smallest is {smallest:.3g}; raise the tolerance or the regularization."
+            "regularization, norm_bound, weights or linear exceed float64's range."
         )
-    return float(tolerance)
+    goal, smallest = _validate.positive("tolerance", tolerance), attainable_tolerance(loss, facts)
+    if goal >= smallest:
+        return goal
+    raise InvalidParameter(
+        f"tolerance={goal:.3g} cannot be certified in float64 for rows <= {facts.rows}, "
+        f"norm_bound={facts.norm_bound:.3g}, regularization={facts.regularization:.3g}: "
+        f"the smallest is {smallest:.3g}; raise the tolerance or the regularization."
+    )
 
 
 def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) -> Any:

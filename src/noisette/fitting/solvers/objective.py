@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -14,11 +14,14 @@ import numpy.typing as npt
 from scipy import linalg, sparse
 
 from noisette._typing import Floats
+from noisette.core.parts import total_of
 from noisette.fitting.losses import Loss
 from noisette.fitting.losses.blocks import back, squared, weigh, weighted
 from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers.rounding import EXACT_ROWS, UNIT, PublicFacts, gradient_error
 
+# up to this many parameters the Hessian is factorised
+DENSE_HESSIAN = 640
 # widest data for which a (d, d) model is factorised: beyond, its cost exceeds its gain
 DENSE_MODEL, SPARSE_MODEL = 1024, 256
 _MOST_ROOM = 1 << 20  # entries
@@ -136,12 +139,25 @@ class Objective:
         self.lam = facts.regularization
         self.shape = loss.parameter_shape(rows.d)
         self.linear = np.zeros(self.shape) if linear is None else linear
-        self.mass = rows.mass(sample_weight)
+        self.mass = float(rows.n if sample_weight is None else total_of(sample_weight))
         self.exact = False
 
     def at(self, w: Floats) -> Point:
         """Evaluate; ``norm_bound`` includes the rounding error (ROUND-GRADIENT)."""
-        return self._point(w, *(self._sum_exact(w) if self.exact else self._sum(w)))
+        pull = None
+        if self.exact:  # through error-free products and a compensated sum over blocks
+            lead = _grid(w, float(np.linalg.norm(w)), 25)
+            work = partial(_exact_terms, self.loss, w, lead, self.facts.norm_bound)
+            value, total = self.rows.sums(
+                work, self.y, self.omega, start=(0.0, np.zeros(self.shape)), compensated=True,
+                block_rows=EXACT_ROWS,
+            )  # fmt: skip
+        else:  # with the sum of the derivatives' absolute values
+            value, total, pull = self.rows.sums(
+                partial(_gradient_terms, self.loss, w), self.y, self.omega,
+                start=(0.0, np.zeros(self.shape), 0.0), formed=False,
+            )  # fmt: skip
+        return self._point(w, value, total, pull)
 
     def at_with_model(self, w: Floats) -> tuple[Point, Preconditioner]:
         """Evaluate, and model the Hessian there, in one pass; for scalar scores."""
@@ -165,23 +181,6 @@ class Objective:
         # NaN certifies nothing
         return Point(w, value, gradient, norm, certified if certified >= 0.0 else np.inf)
 
-    def _sum(self, w: Floats) -> tuple[float, Floats, float]:
-        """The sums of losses, of gradients, and of the derivatives' absolute values."""
-        value, total, pull = self.rows.sums(
-            partial(_gradient_terms, self.loss, w), self.y, self.omega,
-            start=(0.0, np.zeros(self.shape), 0.0), formed=False,
-        )  # fmt: skip
-        return value, total, pull
-
-    def _sum_exact(self, w: Floats) -> tuple[float, Floats, None]:
-        """The same sums through error-free products and a compensated sum over blocks."""
-        lead = _grid(w, float(np.linalg.norm(w)), 25)
-        value, total = self.rows.sums(
-            partial(_exact_terms, self.loss, w, lead, self.facts.norm_bound), self.y, self.omega,
-            start=(0.0, np.zeros(self.shape)), compensated=True, block_rows=EXACT_ROWS,
-        )  # fmt: skip
-        return value, total, None
-
     def hessian_product(self, w: Floats, vector: Floats) -> Floats:
         """(Hessian of J at w) vector."""
         (total,) = self.rows.sums(
@@ -202,21 +201,27 @@ class Objective:
                 whole[j, :, i, :] = whole[i, :, j, :]
         return np.asarray(whole.reshape(k * d, k * d) + self.lam * np.eye(k * d))
 
-    def slopes_along(self, w: Floats, p: Floats) -> Callable[[float], float]:
-        """T -> the slope of the summed losses at w + tp along p."""
-        return self.rows.slopes_along(self.loss, w, p, self.y, self.omega)
+    def newton_step(self, point: Point) -> Floats | None:
+        """-H^-1 g by Cholesky; None for long parameters, or where rounding forbids it."""
+        factor = cholesky(self.hessian(point.w)) if point.w.size <= DENSE_HESSIAN else None
+        if factor is None:
+            return None
+        step = linalg.cho_solve(factor, point.gradient.ravel(), check_finite=False)
+        return -np.asarray(step).reshape(self.shape)
 
-    def gathered(self) -> Objective:
-        """The same problem with every row's target and weight at hand, for the last resort."""
-        y, omega = self.rows.fetched(self.y), self.rows.fetched(self.omega)
-        found = Objective(self.loss, self.rows, y, None, self.linear, self.facts)
-        found.omega, found.mass, found.exact = omega, self.mass, self.exact
+    def but(self, **changes: Any) -> Objective:
+        """The same problem, evaluated as finely, with other attributes."""
+        found = copy.copy(self)
+        found.__dict__.update(changes)
         return found
 
     def largest_curvature(self) -> float:
         """beta: a bound on the Hessian's eigenvalues, Lambda + c sum omega ||x||^2."""
         mass = self.rows.curved(self.omega)
         return self.lam + self.loss.smoothness * mass * (1.0 + 1e-6)
+
+
+_ROOMS, _NO_ROOM = threading.local(), np.empty(0)
 
 
 def gram(block: Any, weights: Floats) -> Floats:
@@ -229,23 +234,16 @@ def gram(block: Any, weights: Floats) -> Floats:
     if sparse.issparse(block):
         return np.asarray((block.T @ weighted(block, weights)).todense())
     if np.all(weights >= 0.0):
+        # memory of this thread, the same each time (`Rows.blocks` says why)
+        size, room = math.prod(block.shape), None
+        if size <= _MOST_ROOM:
+            if getattr(_ROOMS, "memory", _NO_ROOM).size < size:
+                _ROOMS.memory = np.empty(size)
+            room = _ROOMS.memory[:size].reshape(block.shape)
         # one factor: BLAS then computes half of the symmetric product
-        scaled = weighted(block, np.sqrt(weights), _room(block.shape))
+        scaled = weighted(block, np.sqrt(weights), room)
         return np.asarray(scaled.T @ scaled)
     return back(block, weighted(block, weights)).T
-
-
-_ROOMS = threading.local()
-
-
-def _room(shape: tuple[int, ...]) -> Floats:
-    """Memory of this thread for one product, the same each time (`Rows.add_to` says why)."""
-    size = math.prod(shape)
-    if size > _MOST_ROOM:
-        return np.empty(shape)
-    if not hasattr(_ROOMS, "memory") or _ROOMS.memory.size < size:
-        _ROOMS.memory = np.empty(size)
-    return np.asarray(_ROOMS.memory[:size].reshape(shape))
 
 
 class Preconditioner:

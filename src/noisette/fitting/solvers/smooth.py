@@ -24,7 +24,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from noisette._typing import Floats
 from noisette.fitting.losses import Loss
@@ -32,14 +31,13 @@ from noisette.fitting.losses.rows import Rows
 from noisette.fitting.solvers.continuation import continuation
 from noisette.fitting.solvers.interior import interior_points
 from noisette.fitting.solvers.limits import interior_plan
-from noisette.fitting.solvers.objective import Objective, Point, Preconditioner, cholesky
+from noisette.fitting.solvers.objective import Objective, Point, Preconditioner
 from noisette.fitting.solvers.rounding import PublicFacts
 
 _MEMORY = 10
 _PATIENCE = 5
 # caps of phases 1 to 3, far above what ordinary problems take
 _MOST_STEPS, _MOST_NEWTON, _BURSTS = 1000, 200, 6
-_DENSE_NEWTON = 640
 _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
 # A sample's model takes a gradient down by 5 in a step, that of all rows by 100: worth its price of
 # d/10 steps where many steps are left; measured best after 3 to 5 steps (Adult, Bank, Credit).
@@ -86,7 +84,8 @@ def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -
     if objective.loss.self_concordance is not None:
         return continuation(objective, tolerance)
     plan = interior_plan(objective.loss, objective.facts, tolerance)
-    whole = objective.gathered()
+    rows = objective.rows
+    whole = objective.but(y=rows.fetched(objective.y), omega=rows.fetched(objective.omega))
     best = objective.at(np.zeros(objective.shape))
     for digits in (None, plan.digits):
         for w, _ in interior_points(whole, plan.last, digits):
@@ -160,7 +159,15 @@ def _quasi_newton(
         certified += best.norm_bound <= tolerance
         if _settled(best, model, tolerance) or stale >= _PATIENCE or certified > _POLISH:
             break
-        p = -_two_loop(point.gradient, pairs, model)
+        # the product of L-BFGS (Nocedal-Wright 7.4), the model as the initial inverse Hessian
+        q, factors = point.gradient, []
+        for s, change, curvature in reversed(pairs):
+            factors.append(float(np.vdot(s, q)) / curvature)
+            q = q - factors[-1] * change
+        q = model.solve(q)
+        for (s, change, curvature), factor in zip(pairs, reversed(factors), strict=True):
+            q = q + (factor - float(np.vdot(change, q)) / curvature) * s
+        p = -q
         slope = float(np.vdot(point.gradient, p))
         if not slope < 0.0:
             break
@@ -178,22 +185,6 @@ def _quasi_newton(
         point = new
         best = new if new.norm < best.norm else best
     return best
-
-
-def _two_loop(
-    gradient: Floats, pairs: deque[tuple[Floats, Floats, float]], model: Preconditioner
-) -> Floats:
-    """The L-BFGS product (Nocedal-Wright 7.4) with the model as the initial inverse Hessian."""
-    q = gradient
-    factors = []
-    for s, change, curvature in reversed(pairs):
-        factor = float(np.vdot(s, q)) / curvature
-        factors.append(factor)
-        q = q - factor * change
-    q = model.solve(q)
-    for (s, change, curvature), factor in zip(pairs, reversed(factors), strict=True):
-        q = q + (factor - float(np.vdot(change, q)) / curvature) * s
-    return q
 
 
 def _backtrack(
@@ -221,9 +212,13 @@ def newton(objective: Objective, point: Point, model: Preconditioner, tolerance:
     """Damped Newton until certified or until ``_PATIENCE`` steps bring no better gradient."""
     best, halved, lowest, stale = point, point.norm, point.norm, 0
     for _ in range(_MOST_NEWTON):
-        if not _unfinished(best, tolerance) or stale >= _PATIENCE:
+        if best.norm_bound <= tolerance or stale >= _PATIENCE:
             break
-        p = _newton_direction(objective, point, model)
+        if not best.norm > 0.01 * best.norm_bound:  # all is rounding: no step can help
+            break
+        p = objective.newton_step(point)
+        if p is None:
+            p = _conjugate_gradients(objective, point, model)
         slope = float(np.vdot(point.gradient, p))
         new = objective.at(point.w + p)
         if new.norm <= 0.5 * halved:
@@ -238,11 +233,6 @@ def newton(objective: Objective, point: Point, model: Preconditioner, tolerance:
     return best
 
 
-def _unfinished(point: Point, tolerance: float) -> bool:
-    """Not certified, and the bound is not yet all rounding error: steps can still help."""
-    return not point.norm_bound <= tolerance and point.norm > 0.01 * point.norm_bound
-
-
 def _settled(point: Point, model: Preconditioner, tolerance: float) -> bool:
     """Certified, and the next step would move no weight by more than ``_SETTLED``; or rounding.
 
@@ -250,7 +240,7 @@ def _settled(point: Point, model: Preconditioner, tolerance: float) -> bool:
     however they are cut: paths that differ end within 1e-8 of each other.
     """
     if not point.norm_bound <= tolerance:
-        return not _unfinished(point, tolerance)
+        return not point.norm > 0.01 * point.norm_bound  # all is rounding: no step can help
     return float(np.max(np.abs(model.solve(point.gradient)))) <= _SETTLED
 
 
@@ -260,7 +250,7 @@ def _line_search(objective: Objective, point: Point, p: Floats, slope: float, fu
     end = float(np.vdot(full.gradient, p))
     if 0.5 * slope <= end <= 0.0:
         return full
-    slopes = objective.slopes_along(point.w, p)
+    slopes = objective.rows.slopes_along(objective.loss, point.w, p, objective.y, objective.omega)
     fixed = float(np.vdot(objective.linear, p) + objective.lam * np.vdot(point.w, p))
     square = objective.lam * float(np.vdot(p, p))
     for _ in range(120):
@@ -270,16 +260,6 @@ def _line_search(objective: Objective, point: Point, p: Floats, slope: float, fu
         if 0.5 * slope <= end <= 0.0:
             break
     return objective.at(point.w + t * p)
-
-
-def _newton_direction(objective: Objective, point: Point, model: Preconditioner) -> Floats:
-    """-H^-1 g: by Cholesky for short parameters, else by conjugate gradients."""
-    if point.w.size <= _DENSE_NEWTON:
-        factor = cholesky(objective.hessian(point.w))
-        if factor is not None:
-            step = linalg.cho_solve(factor, point.gradient.ravel(), check_finite=False)
-            return -np.asarray(step).reshape(objective.shape)
-    return _conjugate_gradients(objective, point, model)
 
 
 def _conjugate_gradients(objective: Objective, point: Point, model: Preconditioner) -> Floats:

@@ -1,0 +1,133 @@
+"""Paragraphs that stand in the docstrings of several estimators, written once.
+
+A line ``%(norm_bound, adjacency)`` of a docstring is replaced by the paragraphs of these names when
+its class is made, so that ``help`` and the pages of the API show them all.
+"""
+
+import re
+
+PARAGRAPHS = {
+    "pure": """epsilon, delta : float, default 1.0 and 0.0
+    The budget of one ``fit``; delta = 0 is pure privacy.""",
+    "target_bounds": """target_bounds : pair of float or "learn"
+    The limits (low, high) of the target, public; values beyond are cut. "learn" buys them
+    from the same budget (two private quantiles). There is no default.""",
+    "norm_bound": """norm_bound : float
+    The bound R, public; rows longer than R are scaled down to R. Choose it without the data;
+    there is no default, because it would cut raw columns short in silence.""",
+    "adjacency": """adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
+    The neighbouring relation.""",
+    "fit_intercept": """fit_intercept : bool, default True
+    Whether to add the constant column 0.35 R (0.35 if R is None) to every row.""",
+    "classes": """classes : sequence, optional
+    The label set. None reads it off y; the guarantee then says that it is public.""",
+    "class_weight": """class_weight : dict or "balanced", optional
+    How much rows of each class count: public weights by label, of which only the ratio matters
+    (the largest becomes 1), or "balanced" by noisy counts bought with 5 % of epsilon. Not for
+    streams.""",
+    "population": """population : int, optional
+    A public guess of n; needed under add-remove where n would set a parameter.""",
+    "missing": """missing : {"refuse", "zero"}, default "refuse"
+    What a NaN in X does: "refuse" it, or read it as "zero" (row by row, at no cost).""",
+    "random_state": """random_state : int or Randomness, optional
+    None draws secure noise. A number makes the run reproducible and the guarantee void, for
+    experiments.""",
+    "ledger": """ledger : Ledger, optional
+    The budget to charge; None opens one of (epsilon, delta) for each ``fit``.""",
+    "coef_": """coef_ : ndarray of shape (1, d) or (K, d)
+    One row for two classes, else one for each class.
+intercept_ : ndarray of shape (1,) or (K,)
+    The intercepts.
+classes_ : ndarray of shape (K,)
+    The sorted labels.""",
+    "numbers": """coef_ : ndarray of shape (d,)
+    The coefficients.
+intercept_ : float
+    The intercept.
+target_bounds_ : tuple of float
+    The limits that were bought, with ``target_bounds="learn"``.""",
+    "features": """n_features_in_, feature_names_in_ : int, ndarray of str
+    As in scikit-learn.""",
+    "privacy_": """privacy_ : Guarantee
+    What is promised about ``coef_`` and ``intercept_``.""",
+    "rows": """X : array_like or sparse matrix of shape (n, d)
+    Rows longer than ``norm_bound`` are scaled down to it.""",
+    "persons": """persons : array_like of shape (n,) or Persons, optional
+    Whose row each row is, by any identifier. The guarantee is then about persons with
+    all their rows, whose weights add up to one; the number of rows is private, and
+    ``population``, ``regularization`` and ``delta`` count persons.""",
+    "verbose": """verbose : int, default 0
+    With 1, steps and time, which are public, are shown, and nothing else.""",
+    "fitted": """Returns
+-------
+self
+    The fitted estimator.""",
+    "refusals": """Raises
+------
+InvalidParameter
+    If a parameter of the estimator is out of range; nothing is charged.
+InvalidData
+    If X, y or a vector has the wrong shape or entries; nothing is charged. In a stream, chunks
+    after the first are checked as they come.
+Unproven
+    If no theorem covers the parameters together; nothing is charged.
+BudgetExceeded
+    If the ledger has too little left; nothing is charged.""",
+    "size": """n : int
+    The number of records, or a guess of it; with `persons`, of persons.
+d : int
+    The number of features.""",
+    "planned persons": """persons : bool, default False
+    Whether ``fit`` will get persons; the guarantee is then about all rows of one.
+max_rows : int, optional
+    The public cap on the rows of a person, where there is one.""",
+    "outlook": """Returns
+-------
+Outlook
+    The plan, its epsilon, the noise in plain units, memory and time to expect.
+
+Raises
+------
+InvalidParameter
+    If a parameter of the estimator is out of range.
+Unproven
+    If no theorem covers the parameters together.""",
+    "to classify": """Parameters
+----------
+X : array_like or sparse matrix of shape (n, d)
+    Rows to classify.""",
+    "chunk": """X : array_like or sparse matrix of shape (n, d)
+    Rows of people who were in no chunk before.""",
+    "no persons": """persons : None
+    Refused: the rows of one person may lie in several chunks.""",
+    "after a chunk": """Returns
+-------
+self
+    The estimator, fitted on all chunks so far.
+
+Raises
+------
+InvalidParameter
+    If a parameter is out of range, or what a stream must know is not given.
+InvalidData
+    If the chunk has the wrong shape or entries, or was handed in before.
+BudgetExceeded
+    If the ledger has too little left; nothing is charged.""",
+}
+
+
+def fill(owner: type) -> None:
+    """Put the paragraphs that they name into the docstrings of a class and its own methods."""
+    for each in (owner, *vars(owner).values()):
+        text = getattr(each, "__doc__", None)
+        if isinstance(text, str) and "%(" in text:
+            each.__doc__ = re.sub(r"^( *)%\((.+)\)$", _paragraphs, text, flags=re.M)
+
+
+def _paragraphs(named: re.Match[str]) -> str:
+    lines: list[str] = []
+    for name in named[2].split(", "):
+        if lines and "---" in PARAGRAPHS[name]:  # a section of its own
+            lines.append("")
+        lines += PARAGRAPHS[name].splitlines()
+    return "\n".join((named[1] + line).rstrip() for line in lines)
