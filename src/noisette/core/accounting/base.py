@@ -6,7 +6,6 @@ Counts are multiplied here and in `Plan.leaves`, nowhere else.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import ClassVar, Generic, TypeVar
 
 from noisette import _validate
@@ -83,9 +82,21 @@ class Accountant(ABC, Generic[Cost]):
     def to_epsilon(self, total: Cost, delta: float) -> float:
         """Return an epsilon that the total cost allows at `delta`."""
 
-    @abstractmethod
     def to_delta(self, total: Cost, epsilon: float) -> float:
-        """Return a delta that the total cost allows at `epsilon`."""
+        """Return the least delta at which `to_epsilon` reaches epsilon, rounded up."""
+        # Bisection on log delta down to 1e-300, below which 0 or the last proven value is returned.
+        if self.to_epsilon(total, 0.0) <= epsilon:
+            return 0.0
+        if self.to_epsilon(total, math.nextafter(1.0, 0.0)) > epsilon:
+            return 1.0
+        low, high = math.log(1e-300), 0.0
+        while high - low > 1e-9:
+            middle = (low + high) / 2.0
+            if self.to_epsilon(total, math.exp(middle)) <= epsilon:
+                high = middle
+            else:
+                low = middle
+        return math.exp(high)
 
     def total(self, plan: PlanLike, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> Cost:
         """Return the cost of the whole plan."""
@@ -106,23 +117,3 @@ class Accountant(ABC, Generic[Cost]):
         """Return an upper bound on delta at `epsilon`; 1 if this accountant has none."""
         epsilon = _validate.non_negative("epsilon", epsilon)
         return min(1.0, max(0.0, self.to_delta(self.total(plan, adjacency), epsilon)))
-
-
-def least_delta(epsilon_at: Callable[[float], float], epsilon: float) -> float:
-    """Return the least delta in [0, 1] with epsilon_at(delta) <= epsilon, rounded up.
-
-    `epsilon_at` must not increase. Bisection on log delta down to 1e-300, below which 0 or the
-    last proven value is returned.
-    """
-    if epsilon_at(0.0) <= epsilon:
-        return 0.0
-    low, high = math.log(1e-300), 0.0
-    if epsilon_at(math.nextafter(1.0, 0.0)) > epsilon:
-        return 1.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2.0
-        if epsilon_at(math.exp(middle)) <= epsilon:
-            high = middle
-        else:
-            low = middle
-    return math.exp(high)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from noisette import _validate
 from noisette.core.accounting import front
@@ -99,34 +99,26 @@ def calibrate(
 
     if find == "steps":
         return _most_steps(cost, target)
-    if find == "noise":
-        search = partial(
-            _crossing, target=target, smallest=_SMALLEST_NOISE, largest=_LARGEST_NOISE, falling=True
-        )
-        begin = min(_LARGEST_NOISE, max(_SMALLEST_NOISE, begin or 1.0))
-        return search(cost, **_where_to_begin(search, about, begin))
-    if cost(1.0) <= target:
-        return 1.0
-    begin = min(1.0, max(_SMALLEST_RATE, begin or 0.01))
-    return _crossing(cost, target, begin, _SMALLEST_RATE, 1.0, falling=False)
-
-
-def _where_to_begin(
-    search: Callable[..., float], about: Callable[[float], float], begin: float
-) -> dict[str, Any]:
-    """Return where `about`, if it has an answer at all, crosses the target, and how steeply.
-
-    Nothing that is certified rests on it.
-    """
+    if find == "rate":
+        begin = min(1.0, max(_SMALLEST_RATE, begin or 0.01))
+        if cost(1.0) <= target:
+            return 1.0
+        return _crossing(cost, target, begin, _SMALLEST_RATE, 1.0, falling=False)
+    search = partial(
+        _crossing, target=target, smallest=_SMALLEST_NOISE, largest=_LARGEST_NOISE, falling=True
+    )
+    begin = min(_LARGEST_NOISE, max(_SMALLEST_NOISE, begin or 1.0))
+    # Where the rough answer, if there is one at all, crosses the target, and how steeply: nothing
+    # that is certified rests on it.
     if math.isnan(about(begin)):
-        return {"start": begin}
+        return search(cost, start=begin)
     try:
-        start = search(about, start=begin, precision=_ROUGH)
-        slope = abs(math.log(about(start * math.exp(_ASIDE)) / about(start))) / _ASIDE
+        near = search(about, start=begin, precision=_ROUGH)
+        slope = abs(math.log(about(near * math.exp(_ASIDE)) / about(near))) / _ASIDE
     except (InvalidParameter, CertificateError, ZeroDivisionError, ValueError):
-        return {"start": begin}
-    return {"start": start, "slope": min(_STEEPEST, max(_FLATTEST, slope)),
-            "precision": _SLOW_PRECISION}  # fmt: skip
+        return search(cost, start=begin)
+    slope = min(_STEEPEST, max(_FLATTEST, slope))
+    return search(cost, start=near, slope=slope, precision=_SLOW_PRECISION)
 
 
 def _excess(cost: float, target: float) -> float:

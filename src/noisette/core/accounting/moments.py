@@ -259,7 +259,3 @@ class RenyiAccountant(MomentsAccountant):
         """Return log of the factor (s/(s+1))^s / (s+1)."""
         # proof: RENYI-TO-DP
         return np.asarray(self.s * np.log(self.s / (self.s + 1.0)) - np.log1p(self.s))
-
-    def to_epsilon(self, total: Floats, delta: float) -> float:
-        """Return the least epsilon >= 0; the sharp conversion may go below 0, which means 0."""
-        return max(0.0, super().to_epsilon(total, delta))

@@ -97,12 +97,6 @@ def _normal_nodes() -> tuple[Floats, Floats]:
     return nodes[seen], weights[seen]
 
 
-def _preimage(loss: Floats, k: float) -> Floats:
-    """Return the largest psi with M~(psi) <= loss, loss >= 0 (self-bounded, P with record)."""
-    middle = 2.0 * np.sqrt(k * np.minimum(loss, k)) - k
-    return np.asarray(np.where(loss >= k, loss, middle))
-
-
 def _top(mechanism: ObjectiveNoise) -> float:
     """Return the largest psi that is tabulated."""
     shift = 1.0 / mechanism.noise_multiplier
@@ -126,8 +120,10 @@ def _law(mechanism: ObjectiveNoise, with_record: bool) -> tuple[Floats, Floats, 
     """Return (losses >= 0, P-masses, P-mass beyond the last loss)."""
     k = mechanism.offset if with_record else 0.0
     if mechanism.shape == "self-bounded":
-        losses = np.linspace(0.0, max(_top(mechanism), k), _POINTS)
-        tail = _additive_tail(mechanism, _preimage(losses, k) if k > 0.0 else losses)
+        losses = psi = np.linspace(0.0, max(_top(mechanism), k), _POINTS)
+        if k > 0.0:  # the largest psi with M~(psi) <= loss
+            psi = np.where(losses >= k, losses, 2.0 * np.sqrt(k * np.minimum(losses, k)) - k)
+        tail = _additive_tail(mechanism, psi)
     else:
         # From psi to the loss, rounded up: the other way the atom at the largest psi gets lost.
         psi, tail = _even_tail(mechanism)

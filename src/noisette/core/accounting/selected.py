@@ -63,20 +63,17 @@ class RunCurve:
         return np.asarray(np.where(np.asarray(k) < 0, 0.0, _FIRST * _FACTOR ** np.asarray(k)))
 
     def _read(self, numbers: np.ndarray) -> Floats:
-        for k in np.unique(numbers).tolist():
-            if k not in self._known:
-                self._known[k] = self._delta(float(self.knot(k)))
-        return np.array([self._known[k] for k in numbers.ravel().tolist()]).reshape(numbers.shape)
-
-    def _delta(self, epsilon: float) -> float:
         # Imported late: these bounds count plans with searches in them.
         from noisette.core.accounting.front import run_delta
 
-        # proof: LABEL (which candidate runs is drawn without looking, and may be seen)
-        return math.fsum(
-            count / self._count * run_delta(plan, epsilon, self._adjacency)
-            for plan, count in self._weights.items()
-        )
+        for k in np.unique(numbers).tolist():
+            if k not in self._known:
+                # proof: LABEL (which candidate runs is drawn without looking, and may be seen)
+                at, deltas = float(self.knot(k)), []
+                for plan, count in self._weights.items():
+                    deltas.append(count / self._count * run_delta(plan, at, self._adjacency))
+                self._known[k] = math.fsum(deltas)
+        return np.array([self._known[k] for k in numbers.ravel().tolist()]).reshape(numbers.shape)
 
     def lines(self) -> tuple[Floats, Floats]:
         """Return slopes g and heights delta(log g) of lines above the largest mass of a set."""

@@ -8,12 +8,12 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 
 from noisette import _validate
-from noisette.core.accounting.base import Accountant, least_delta, participation
+from noisette.core.accounting.base import Accountant, participation
 from noisette.core.accounting.last_iterate import last_iterate_run
 from noisette.core.accounting.selected import pure_search, search_curve
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
-from noisette.core.plans import Declared, LastIterate, Plan, Run, Sampled, Selected
+from noisette.core.plans import Declared, LastIterate, Run, Sampled, Selected
 from noisette.core.plans.base import Leaf
 
 
@@ -94,7 +94,11 @@ def pure_epsilon(leaf: Leaf, adjacency: Adjacency) -> float:
     if isinstance(leaf, Declared):
         return leaf.epsilon if leaf.delta == 0.0 else math.inf
     if isinstance(leaf, Selected):
-        return pure_search(leaf, max(_pure_sum(plan, adjacency) for plan in leaf.candidates))
+        sums = [
+            math.fsum(pure_epsilon(part, adjacency) * count for part, count in plan.leaves())
+            for plan in leaf.candidates
+        ]
+        return pure_search(leaf, max(sums))
     if not isinstance(leaf, Run | Sampled):
         return math.inf
     part = participation(leaf, adjacency)
@@ -103,10 +107,6 @@ def pure_epsilon(leaf: Leaf, adjacency: Adjacency) -> float:
         return subsampled(epsilon, part.rate)  # proof: SUBSAMPLE-PURE
     # proof: ALLOCATION-ONCE (random allocation gives a pure mechanism nothing provable here)
     return epsilon
-
-
-def _pure_sum(plan: Plan, adjacency: Adjacency) -> float:
-    return math.fsum(pure_epsilon(leaf, adjacency) * count for leaf, count in plan.leaves())
 
 
 def _approximate_epsilon(leaf: Leaf, adjacency: Adjacency, delta: float) -> float:
@@ -162,10 +162,6 @@ class LinearAccountant(Accountant[Uses]):
         terms += [_approximate_epsilon(leaf, adj, delta / uses) * k for leaf, adj, k in needy]
         return math.fsum(terms)
 
-    def to_delta(self, total: Uses, epsilon: float) -> float:
-        """Return the least delta at which `to_epsilon` reaches epsilon, rounded up."""
-        return least_delta(lambda delta: self.to_epsilon(total, delta), epsilon)
-
 
 class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
     """Optimal composition of pure mechanisms that knows only their epsilons."""
@@ -192,10 +188,6 @@ class AdvancedAccountant(Accountant[list[tuple[float, int]]]):
         if len(total) == 1:
             return kairouz_oh_viswanath(total[0][0], total[0][1], delta)
         return advanced_composition(total, delta)
-
-    def to_delta(self, total: list[tuple[float, int]], epsilon: float) -> float:
-        """Return the least delta at which `to_epsilon` reaches epsilon, rounded up."""
-        return least_delta(lambda delta: self.to_epsilon(total, delta), epsilon)
 
 
 class GaussianAccountant(Accountant[float]):

@@ -7,9 +7,8 @@ better. All laws have K >= 1, so a search always returns something.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -126,10 +125,10 @@ class RunLaw(ABC):
         """
         # One coin after the other: each probability is right to about K 2^-50, relatively, so
         # epsilon moves by no more; a table of sums would lose the tail. proof: SELECT-PROFILE
-        for k, hazard in enumerate(_hazards(self), start=1):
-            if generator.random() < hazard:
-                return k
-        raise AssertionError("unreachable: the last hazard is repeated for ever")
+        hazards, k = _hazard_table(self), 1
+        while generator.random() >= hazards[min(k, len(hazards)) - 1]:
+            k += 1
+        return k
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready facts.
@@ -164,16 +163,9 @@ class RunLaw(ABC):
         return law
 
 
-def _hazards(law: RunLaw) -> Iterator[float]:
-    """Yield Pr[K = k | K >= k] for k = 1, 2, ..., for ever."""
-    table = _hazard_table(law)
-    yield from table
-    while True:
-        yield table[-1]
-
-
 @lru_cache(maxsize=32)
 def _hazard_table(law: RunLaw) -> tuple[float, ...]:
+    """Return Pr[K = k | K >= k] for k = 1, 2, ..., up to where it changes no more."""
     # Pr[K >= k] / Pr[K = k] = 1 + ratio(k) Pr[K >= k + 1] / Pr[K = k + 1]: sums of positive
     # numbers, from the far end, where what the start was is forgotten.
     count = math.ceil(60.0 / law._decay + 4.0 * law.mean + 100.0)
@@ -226,10 +218,11 @@ class NegativeBinomial(RunLaw):
                 "take a larger eta or a smaller mean."
             )
 
-    @property
+    @cached_property
     def gamma(self) -> float:
         """The papers' gamma in (0, 1), which the mean decides."""
-        return _gamma(self.mean, self.eta)
+        root = brentq(lambda u: _mean(u, self.eta) - self.mean, 1e-9, _LONGEST, xtol=1e-14)
+        return math.exp(-float(root))
 
     def weight(self, s: Any) -> Floats:
         """Return E K (g / (g + (1 - g) s))^(eta + 1)."""
@@ -255,11 +248,6 @@ def _mean(u: float, eta: float) -> float:
     """Return E K for gamma = e^-u."""
     last = u if eta == 0.0 else -math.expm1(-eta * u) / eta
     return -math.expm1(-u) * math.exp(u) / last
-
-
-@lru_cache(maxsize=256)
-def _gamma(mean: float, eta: float) -> float:
-    return math.exp(-float(brentq(lambda u: _mean(u, eta) - mean, 1e-9, _LONGEST, xtol=1e-14)))
 
 
 class _OfShape(NegativeBinomial):
@@ -330,10 +318,11 @@ class PoissonRuns(RunLaw):
 
     name: ClassVar[str] = "poisson"
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """The rate m of the Poisson law, whose mean without 0 is m / (1 - e^-m)."""
-        return _rate(self.mean)
+        mean = self.mean
+        return float(brentq(lambda m: -m / math.expm1(-m) - mean, 1e-9, 1001.0, xtol=1e-14))
 
     def weight(self, s: Any) -> Floats:
         """Return E K e^(-m s)."""
@@ -350,11 +339,6 @@ class PoissonRuns(RunLaw):
 
     def _steps(self, count: int) -> Floats:
         return np.linspace(0.0, 1.0, count)
-
-
-@lru_cache(maxsize=256)
-def _rate(mean: float) -> float:
-    return float(brentq(lambda m: -m / math.expm1(-m) - mean, 1e-9, 1001.0, xtol=1e-14))
 
 
 LAWS: dict[str, type[Any]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -44,13 +45,16 @@ class Composition:
     def __init__(self, parts: Sequence[LatticePart], step: float, tilt: float, window: int) -> None:
         self.step, self.tilt, self.window = step, tilt, window
         self.parts = list(parts)
-        self.offset = math.fsum([part.count * part.offset for part in parts])
         self.shift = 0
         self.log_mass = 0.0
         power = np.zeros(window // 2 + 1)
-        transforms = []
+        transforms, offsets, finite = [], [], []
         magnitude = 1.0
         for part in parts:
+            offsets.append(part.count * part.offset)
+            finite.append(
+                part.count * (math.log1p(-part.infinite) if part.infinite < 1 else -math.inf)
+            )
             weight, top = _tilted(part, tilt * step)
             total = float(weight.sum())
             if not total > 0:
@@ -88,10 +92,8 @@ class Composition:
         self._masses: Floats | None = None
         if len(kept) > MANY:
             self._to_lattice(kept, size)
-        infinite = math.fsum(part.count * _log1m(part.infinite) for part in parts)
-        self.infinite = -math.expm1(infinite)
-        self._left = 1 / math.expm1(min(tilt * window * step, 700.0))
-        self._right: list[tuple[float, float]] | None = None
+        self.offset = math.fsum(offsets)
+        self.infinite = -math.expm1(math.fsum(finite))
 
     def _to_lattice(self, kept: npt.NDArray[np.intp], size: float) -> None:
         """Short compositions keep all frequencies: transform back once, then sum masses."""
@@ -105,16 +107,6 @@ class Composition:
         second = np.exp(-(self.tilt + 1) * r) / -math.expm1(-(self.tilt + 1) * n * h)
         self._weights = np.stack((first, second))
 
-    def _brackets(self, start: int) -> tuple[float, float]:
-        """The two sums over m >= start of the periodic tilted masses, damped from ``start``."""
-        if self._masses is None:
-            phase = np.exp(self._log + 1j * (self._angle * float(start)))
-            return float((phase @ self._first).real), float((phase @ self._second).real)
-        head = self.window - start
-        a = self._weights[:, :head] @ self._masses[start:]
-        b = self._weights[:, head:] @ self._masses[:start]
-        return float(a[0] + b[0]), float(a[1] + b[1])
-
     def _sum(self, epsilon: float) -> tuple[float, float]:
         """δ̂ of the finite part and the slack (neglected frequencies, rounding)."""
         e = epsilon - self.offset
@@ -123,7 +115,16 @@ class Composition:
         scale = self.log_mass - self.tilt * (m * h)
         if scale == -math.inf:
             return 0.0, 0.0
-        first, second = self._brackets((m - self.shift) % self.window)
+        # the two sums over m >= start of the periodic tilted masses, damped from ``start``
+        start = (m - self.shift) % self.window
+        if self._masses is None:
+            phase = np.exp(self._log + 1j * (self._angle * float(start)))
+            first, second = float((phase @ self._first).real), float((phase @ self._second).real)
+        else:
+            head = self.window - start
+            a = self._weights[:, :head] @ self._masses[start:]
+            b = self._weights[:, head:] @ self._masses[:start]
+            first, second = float(a[0] + b[0]), float(a[1] + b[1])
         value = first - math.exp(e - m * h) * second
         if scale > 600:
             return math.inf, math.inf
@@ -142,21 +143,20 @@ class Composition:
         value, slack = self._sum(epsilon)
         if not (math.isfinite(value) and math.isfinite(slack)):
             return 0.0
-        rounding = UNIT * (1 + self.tilt) * sum(part.count for part in self.parts)
-        value = (value - slack) * (1 - rounding) - self._left - self._alias(epsilon)
+        count = 0
+        for part in self.parts:
+            count += part.count
+        rounding = UNIT * (1 + self.tilt) * count
+        left = 1 / math.expm1(min(self.tilt * self.window * self.step, 700.0))
+        value = (value - slack) * (1 - rounding) - left - self._alias(epsilon)
         return min(max(value, 0.0) + self.infinite * (1 - 1e-12), 1.0)
 
     def _alias(self, epsilon: float) -> float:
         """Bound on Σ_{k>=1} e^{tknh} δ(ε + knh) by moments of order t(1+θ), best of a few θ."""
-        if self._right is None:
-            self._right = []
-            for theta in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0):
-                order = self.tilt * (1 + theta)
-                self._right.append((theta, self._cumulant(order)))
         e = epsilon - self.offset
         span = self.window * self.step
         best = math.inf
-        for theta, cumulant in self._right:
+        for theta, cumulant in self._moments:
             order = self.tilt * (1 + theta)
             moment = (
                 cumulant - order * e + order * math.log(order / (order + 1)) - math.log1p(order)
@@ -167,14 +167,18 @@ class Composition:
         # No cap at 1: with its factor e^{tknh} a term can be far above it.
         return math.exp(best) if best < 700 else math.inf
 
-    def _cumulant(self, order: float) -> float:
-        """Log of the order-th moment of the composed finite loss, offsets left out."""
-        total = 0.0
-        for part in self.parts:
-            weight, top = _tilted(part, order * self.step)
-            mass = float(weight.sum())
-            total += part.count * (top + (math.log(mass) if mass > 0 else -math.inf))
-        return total
+    @cached_property
+    def _moments(self) -> list[tuple[float, float]]:
+        """θ and the log of the t(1+θ)-th moment of the composed finite loss, offsets left out."""
+        found = []
+        for theta in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0):
+            total = 0.0
+            for part in self.parts:
+                weight, top = _tilted(part, self.tilt * (1 + theta) * self.step)
+                mass = float(weight.sum())
+                total += part.count * (top + (math.log(mass) if mass > 0 else -math.inf))
+            found.append((theta, total))
+        return found
 
 
 def _tilted(part: LatticePart, rate: float) -> tuple[Floats, float]:
@@ -191,7 +195,3 @@ def _tilted(part: LatticePart, rate: float) -> tuple[Floats, float]:
     weight = np.zeros(len(a))
     weight[live] = np.exp(a[live] + np.log(part.masses[live]) - top)
     return weight, top
-
-
-def _log1m(p: float) -> float:
-    return math.log1p(-p) if p < 1 else -math.inf
