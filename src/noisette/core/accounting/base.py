@@ -101,8 +101,10 @@ class Accountant(ABC, Generic[Cost]):
     def total(self, plan: PlanLike, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> Cost:
         """Return the cost of the whole plan."""
         relation = Adjacency.of(adjacency)
-        leaves = counted(plan, relation)
-        return self.add([(self.step(leaf, relation), count) for leaf, count in leaves])
+        costs = []
+        for leaf, count in counted(plan, relation):
+            costs.append((self.step(leaf, relation), count))
+        return self.add(costs)
 
     def epsilon(
         self, plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -109,12 +108,6 @@ class Plan(ABC):
         tuple of Plan
             Empty for a plan without parts.
 
-        Examples
-        --------
-        >>> from noisette import mechanisms, plans
-        >>> plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=2.0)), 3).children()
-        (Run(Laplace(noise_multiplier=2.0)),)
-
         """
         found = getattr(self, self._of) if self._of else ()
         return found if isinstance(found, tuple) else (found,)
@@ -131,9 +124,12 @@ class Plan(ABC):
         Examples
         --------
         >>> from noisette import mechanisms, plans
-        >>> plan = plans.Repeat(plans.Run(mechanisms.Laplace(noise_multiplier=2.0)), 3)
+        >>> women, men = (plans.Run(mechanisms.Laplace(noise_multiplier=z)) for z in (2.0, 4.0))
+        >>> plan = plans.Repeat(plans.Parallel(women, men), 3)
         >>> [count for leaf, count in plan.leaves()]
-        [3]
+        [3, 3]
+        >>> len(plan.children()), len(list(plan.alternatives()))
+        (1, 2)
 
         """
 
@@ -146,13 +142,6 @@ class Plan(ABC):
         ------
         Plan
             A plan that does not divide people.
-
-        Examples
-        --------
-        >>> from noisette import mechanisms, plans
-        >>> women, men = (plans.Run(mechanisms.Laplace(noise_multiplier=z)) for z in (2.0, 4.0))
-        >>> len(list(plans.Parallel(women, men).alternatives()))
-        2
 
         """
         if self._groups == 1:
@@ -171,7 +160,10 @@ class Plan(ABC):
     @property
     def _groups(self) -> int:
         """How many `alternatives` there are, without making them."""
-        return math.prod([part._groups for part in self.children()])
+        groups = 1
+        for part in self.children():
+            groups *= part._groups
+        return groups
 
     @property
     def draws(self) -> int:
@@ -188,13 +180,6 @@ class Plan(ABC):
         -------
         dict
             What `from_dict` reads.
-
-        Examples
-        --------
-        >>> from noisette import plans
-        >>> node = plans.Declared(epsilon=0.5).to_dict()
-        >>> plans.Plan.from_dict(node).epsilon
-        0.5
 
         """
         node: dict[str, Any] = {"plan": self.name}
@@ -219,7 +204,7 @@ class Plan(ABC):
         --------
         >>> from noisette import plans
         >>> plan = plans.Declared(epsilon=0.5, by="the census office")
-        >>> plans.Plan.from_json(plan.to_json()) == plan
+        >>> plans.Plan.from_json(plan.to_json()) == plans.Plan.from_dict(plan.to_dict()) == plan
         True
 
         """

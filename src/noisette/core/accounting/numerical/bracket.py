@@ -92,7 +92,10 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
     if square > 0:
         total = GaussianPair(math.sqrt(square))
         counts[total, total] = counts.get((total, total), 0) + 1
-    return tuple([(upper, lower, count) for (upper, lower), count in counts.items()])
+    merged = []
+    for (upper, lower), count in counts.items():
+        merged.append((upper, lower, count))
+    return tuple(merged)
 
 
 def _tighten(

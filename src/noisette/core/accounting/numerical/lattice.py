@@ -123,7 +123,15 @@ def dominated(pair: Pair, x: Floats) -> Floats | None:
     # slopes lose digits when the step is tiny; scaling down restores total <= P(L > -inf)
     weights = weights * min(1.0, float(tail_p[0]) / max(float(g @ weights), 1e-300))
     masses = g * weights
-    if not _certified(masses, weights, heights, g, tail_p[:top]):
+    # Does the lattice profile stay below the polygon ``heights`` at every kink? It is linear
+    # between kinks, the polygon lies below H, so this is enough for all γ; left of g_0 the profile
+    # is the chord to its total mass, which must not exceed P(L > -inf).
+    above_p, above_q = np.cumsum(masses[::-1])[::-1], np.cumsum(weights[::-1])[::-1]
+    profile = np.zeros(top)
+    profile[:-1] = above_p[1:] - g[:-1] * above_q[1:]
+    fits = (profile <= heights + (LOWER_TOLERANCE * tail_p[:top] + 1e-300)).all()
+    fits = fits and above_p[0] <= tail_p[0] * (1 + LOWER_TOLERANCE)
+    if not (fits and (weights >= 0).all() and np.isfinite(masses).all()):
         return None
     return np.concatenate((masses * (1 - LOWER_SHRINK), np.zeros(len(x) - top)))
 
@@ -190,18 +198,3 @@ def _convexified(weights: Floats, heights: Floats, g: Floats, total: float) -> F
     out = np.zeros(len(g))
     out[inner] = np.where(intact & (weights[inner] >= 0), weights[inner], fresh)
     return out
-
-
-def _certified(masses: Floats, weights: Floats, heights: Floats, g: Floats, tail: Floats) -> bool:
-    """Does the lattice profile stay below the polygon ``heights`` at every kink?
-
-    The profile is linear between kinks, the polygon lies below H, so this is enough for all γ;
-    left of g_0 the profile is the chord to its total mass, which must not exceed ``tail[0]``.
-    """
-    above_p = np.cumsum(masses[::-1])[::-1]
-    above_q = np.cumsum(weights[::-1])[::-1]
-    profile = np.zeros(len(g))
-    profile[:-1] = above_p[1:] - g[:-1] * above_q[1:]
-    tolerance = LOWER_TOLERANCE * tail + 1e-300
-    fits = (profile <= heights + tolerance).all() and above_p[0] <= tail[0] * (1 + LOWER_TOLERANCE)
-    return bool(fits and (weights >= 0).all() and np.isfinite(masses).all())

@@ -311,8 +311,10 @@ def offsets(pair: Pair, step: float) -> list[float]:
         p, q = pair.cells(np.array([fullest - step / 2, fullest + step / 2]))
         if p[1] > 0 and q[1] > 0:
             fullest = float(np.log(p[1] / q[1]))
-    ranked = sorted(found, key=lambda y: -found[y])[:1]
-    return [y - step * round(y / step) for y in (*ranked, fullest)]
+    best = [max(found, key=found.__getitem__)] if found else []
+    tried = np.array([*best, fullest])
+    shifts: list[float] = (tried - step * np.rint(tried / step)).tolist()
+    return shifts
 
 
 def _beside(masses: Floats, sign: int) -> Floats:
