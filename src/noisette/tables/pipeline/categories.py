@@ -6,8 +6,10 @@ all columns together. Everything else is "other"; the most frequent level is the
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -122,16 +124,17 @@ class LearnCategories(Step):
         """Return the levels of every column."""
         # proof: CATEGORY-THRESHOLD
         counts, keys = key_counts(
-            (column.codes for column in sample.data), prepared.public.adjacency, sample.weights
+            map(attrgetter("codes"), sample.data), prepared.public.adjacency, sample.weights
         )
         noisy = passage.release(counts)
-        shown: list[dict[int, float]] = [{} for _ in sample.data]
+        shown: defaultdict[int, dict[int, float]] = defaultdict(dict)
         for place in np.flatnonzero(~np.isnan(noisy)):  # NaN did not reach the bar
             column, code = keys[place]
             if column >= 0:
                 shown[column][code] = float(noisy[place])
         found = []
-        for own, coded in zip(shown, sample.data, strict=True):
+        for number, coded in enumerate(sample.data):
+            own = shown[number]
             texts = coded.at(list(own))
             order = sorted(own, key=lambda code: (-own[code], texts[code]))
             found.append(

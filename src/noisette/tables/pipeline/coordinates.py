@@ -139,12 +139,13 @@ class Coordinates:
         matrix, out = self.map.toarray(), np.empty((X.shape[0], self.map.shape[1] + 1))
         for start in range(0, X.shape[0], _ROWS):
             part = slice(start, start + _ROWS)
-            grids = [matrix_of(at[part], values[part], width) for width, (at, values) in added]
             piece: Any = X[part]
-            if grids and sparse.issparse(X):
-                piece = sparse.hstack([piece, *grids], format="csr")
-            elif grids:
-                piece = np.hstack([piece, *(grid.toarray() for grid in grids)])
+            if added:
+                grids = [matrix_of(at[part], values[part], width) for width, (at, values) in added]
+                if sparse.issparse(X):
+                    piece = sparse.hstack([piece, *grids], format="csr")
+                else:
+                    piece = np.hstack([piece, *(grid.toarray() for grid in grids)])
             piece = np.asarray(piece @ matrix) - self.centre
             out[start : start + _ROWS, :-1] = clip_rows(piece, self.bound)
         out[:, -1] = self.bias

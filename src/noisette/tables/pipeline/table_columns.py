@@ -59,5 +59,8 @@ def nearly_none(column: Column, counts: Floats | ShownLevels, size: float, noise
 def unread_in(model: Any) -> dict[str, str]:
     """Return the sentence of each such column of a fitted model of a table, from its guarantee."""
     said, schema = set(model.privacy_.notes), model.schema_
-    every = {c.name: unread_note(c, learnt=c.name in schema.learnt) for c in schema.columns}
-    return {name: note for name, note in every.items() if note in said}
+    return {
+        c.name: note
+        for c in schema.columns
+        if (note := unread_note(c, learnt=c.name in schema.learnt)) in said
+    }

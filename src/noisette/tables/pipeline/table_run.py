@@ -128,11 +128,25 @@ class TableRun:
 
     def learn(self, step: Step, ready: PreparedStep, passage: Passage) -> None:
         """Run one step and keep what it released."""
+        training, sample = self.training, self.sample
         if isinstance(step, LearnBounds | LearnKnots):
-            self._take_numbers(step, ready, passage)
+            # knots, or limits of the target and of columns, between which knots lie evenly
+            names = list(training.numbers)
+            before = [sample.labels] if training.target.buys else []
+            data = sample.table.ranks(names, step.grids, step.ups, sample.weights, *before)
+            found = self._ran(step, data, ready, passage)
+            if training.target.buys:
+                target = found.pop(0)
+                self.bounds = (target.low, target.high)
+            for name, released in zip(names, found, strict=True):
+                self.facts[name] = (
+                    {"knots": list(released.knots) or [released.median], "center": released.median}
+                    if isinstance(released, Knots)
+                    else evenly(Grid(released.low, released.high), training.recipe.public_knots)
+                )
         elif isinstance(step, LearnCategories):
-            names = self.training.unknown
-            data = self.sample.table.texts(names, self.sample.weights)
+            names = training.unknown
+            data = sample.table.texts(names, sample.weights)
             self.levels = dict(zip(names, self._ran(step, data, ready, passage), strict=True))
             for name, levels in self.levels.items():
                 self.facts[name] = {"categories": list(filter(None, levels.levels))}
@@ -140,30 +154,12 @@ class TableRun:
         elif isinstance(step, LearnSpikes):
             self._take_spikes(step, ready, passage)
         elif isinstance(step, LearnShares):
-            self.schema = self.training.schema.completed(self.facts, free=self.free)
+            self.schema = training.schema.completed(self.facts, free=self.free)
             self._count(step, ready, passage)
 
     def _ran(self, step: Step, data: list[Any], ready: PreparedStep, passage: Passage) -> list[Any]:
         sample = Sample(data, self.sample.weights, count=self.sample.table.rows)
         return list(step.run(sample, ready, passage))
-
-    def _take_numbers(
-        self, step: LearnBounds | LearnKnots, ready: PreparedStep, passage: Passage
-    ) -> None:
-        """Buy knots, or limits of the target and of columns, between which knots lie evenly."""
-        training, sample, names = self.training, self.sample, list(self.training.numbers)
-        before = [sample.labels] if training.target.buys else []
-        data = sample.table.ranks(names, step.grids, step.ups, sample.weights, *before)
-        found = self._ran(step, data, ready, passage)
-        if training.target.buys:
-            target = found.pop(0)
-            self.bounds = (target.low, target.high)
-        for name, released in zip(names, found, strict=True):
-            self.facts[name] = (
-                {"knots": list(released.knots) or [released.median], "center": released.median}
-                if isinstance(released, Knots)
-                else evenly(Grid(released.low, released.high), training.recipe.public_knots)
-            )
 
     def _take_spikes(self, step: LearnSpikes, ready: PreparedStep, passage: Passage) -> None:
         """Give the columns with the fewest knots more of them, at numbers that many share."""
