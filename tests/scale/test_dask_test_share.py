@@ -13,6 +13,7 @@ from scipy import stats
 from noisette import Randomness, TableClassifier, TableRegressor
 from noisette.core.randomness import coin_words
 from noisette.fitting.partitions.columns import drawn
+from noisette.fitting.units import Unit
 from noisette.tables import Schema
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 
@@ -106,7 +107,7 @@ def test_model_and_scores_are_those_of_memory_for_the_same_people(
     tested[np.random.default_rng(5).permutation(n)[:500]] = True
 
     def parts(frame: PartedFrame, *given: Any, **more: Any) -> Any:
-        return frame.beside(dd.from_pandas(pd.Series(tested), npartitions=4))
+        return frame.targets(dd.from_pandas(pd.Series(tested), npartitions=4))
 
     # no coin is tossed before the noise
     monkeypatch.setattr(WholeFrame, "drawn", lambda *given, **more: tested)
@@ -128,7 +129,7 @@ def test_a_table_that_changes_while_it_is_read_ends_the_training() -> None:
     frame = frames(30, 3)
     coins = drawn(frame.input, 0.5, Randomness.from_seed(0), exact=True)
     with pytest.raises(Exception, match="changed while it was read"):
-        list(frames(33, 3).where(coins).input.parts())
+        list(frames(33, 3).part(Unit(33), coins)[1].input.parts())
 
 
 def test_scores_on_others_come_out_of_partitions() -> None:
