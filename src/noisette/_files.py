@@ -34,7 +34,7 @@ CARRIED = {"theorems.md": "docs/theory/theorems.md", "loans.toml": "examples/loa
 LARGEST_TEXT = 1 << 24
 """How many bytes a text may have that is read as a whole: a schema, a guarantee, a plan."""
 
-_DEEPEST, _DIGITS, _LONGEST = 100, 19, 400
+_DEEPEST, _LARGEST_WHOLE, _LONGEST = 100, 10**19, 400
 # What the parsers of JSON, TOML, zip archives, NumPy and torch raise on damaged or hostile bytes.
 _DAMAGE = (
     ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError,
@@ -163,33 +163,25 @@ def from_json(text: str | bytes) -> Any:
     (people and programs would read different ones) and more than 100 levels.
     """
     try:
-        node = json.loads(
-            text, parse_int=_whole, parse_float=_finite, parse_constant=_finite,
-            object_pairs_hook=_once,
-        )  # fmt: skip
+        node = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
         raise ValueError from None
     level = [node]
     for _ in range(_DEEPEST):
-        inside = [each for each in level if isinstance(each, dict | list)]
-        if not inside:
+        inside: list[Any] = []
+        ended = True
+        for each in level:
+            if isinstance(each, dict | list):
+                inside += each.values() if isinstance(each, dict) else each
+                ended = False
+            elif isinstance(each, float | int):
+                most = math.inf if isinstance(each, float) else _LARGEST_WHOLE
+                if not abs(each) < most:  # nor is NaN
+                    raise ValueError
+        if ended:
             return node
-        level = [
-            one for each in inside for one in (each.values() if isinstance(each, dict) else each)
-        ]
+        level = inside
     raise ValueError
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise ValueError
-    return int(digits)
-
-
-def _finite(digits: str) -> float:
-    if not math.isfinite(number := float(digits)):
-        raise ValueError
-    return number
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import reprlib
 import sys
 import unicodedata
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,20 @@ def fields(record: object, **checks: Callable[[str, Any], object]) -> None:
         object.__setattr__(record, name, check(name, getattr(record, name)))
 
 
-def real(name: str, value: object) -> float:
-    """Return `value` as a float that is not NaN (infinities pass)."""
-    return _number(name, value, "a number")
+real = partial(_number, wanted="a number")
+"""Return `value` as a float that is not NaN (infinities pass); so `name` and `value` below, too."""
+positive = partial(_number, wanted="a positive, finite number", least=_ABOVE_0, most=_FINITE)
+"""In (0, inf)."""
+positive_or_infinite = partial(_number, wanted="a positive number (inf for none)", least=_ABOVE_0)
+"""In (0, inf], where inf stands for none."""
+non_negative = partial(
+    _number, wanted="a finite number that is at least 0", least=0.0, most=_FINITE
+)
+"""In [0, inf)."""
+fraction = partial(_number, wanted="a number in (0, 1)", least=_ABOVE_0, most=_BELOW_1)
+"""In (0, 1), both ends excluded."""
+rate = partial(_number, wanted="a sampling rate in (0, 1]", least=_ABOVE_0, most=1.0)
+"""In (0, 1]."""
 
 
 def boolean(name: str, value: object) -> bool:
@@ -61,24 +73,6 @@ def boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidParameter(f"{name} must be True or False; got {shown(value)}.")
     return value
-
-
-def positive(name: str, value: object) -> float:
-    """Return `value` as a float in (0, inf)."""
-    wanted = "a positive, finite number"
-    return _number(name, value, wanted, _ABOVE_0, _FINITE)
-
-
-def positive_or_infinite(name: str, value: object) -> float:
-    """Return `value` as a float in (0, inf], where inf stands for none."""
-    wanted = "a positive number (inf for none)"
-    return _number(name, value, wanted, _ABOVE_0, math.inf)
-
-
-def non_negative(name: str, value: object) -> float:
-    """Return `value` as a float in [0, inf)."""
-    wanted = "a finite number that is at least 0"
-    return _number(name, value, wanted, 0.0, _FINITE)
 
 
 def epsilon(value: object, name: str = "epsilon") -> float:
@@ -109,18 +103,6 @@ def proposed_delta(size: int | None) -> str:
     return f"1e-{max(6, len(str(max(size or 1, 1) - 1)) + 1)}"
 
 
-def fraction(name: str, value: object) -> float:
-    """Return `value` as a float in (0, 1), both ends excluded."""
-    wanted = "a number in (0, 1)"
-    return _number(name, value, wanted, _ABOVE_0, _BELOW_1)
-
-
-def rate(name: str, value: object) -> float:
-    """Return a sampling rate as a float in (0, 1]."""
-    wanted = "a sampling rate in (0, 1]"
-    return _number(name, value, wanted, _ABOVE_0, 1.0)
-
-
 def integer(name: str, value: object, least: int = 1) -> int:
     """Return `value` as an int that is at least `least` (integral floats are refused)."""
     if type(value) is int and value >= least:  # the common case, without abstract classes
@@ -134,7 +116,7 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of the `allowed` names."""
     names = list(allowed)
     if not isinstance(value, str) or value not in names:
-        listed = ", ".join(repr(known) for known in names)
+        listed = ", ".join(map(repr, names))
         raise InvalidParameter(f"{name} must be one of {listed}; got {shown(value)}.")
     return value
 

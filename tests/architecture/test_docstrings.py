@@ -74,6 +74,8 @@ class Public:
             asked.discard("EX01")  # the class shows them, see below
         if self.path.rsplit(".")[-1] in NO_EXAMPLE:
             asked.discard("EX01")
+        if self.owner is not None and HOOKS & {base.__name__ for base in self.owner.__mro__}:
+            asked -= INHERITED  # types are in the signature, and who calls it reads the code
         if self.override:
             asked -= INHERITED
             if not self.obj.__doc__:  # as `inspect.getdoc` and `help` do

@@ -124,7 +124,8 @@ CALLS = {
         lambda v: Bounded([0.0], REPLACE_ONE, "CLIP", contribution=v),
         SCALE),
     "Bounded(adjacency)": (lambda v: Bounded([0.0], v, "CLIP", l2=1.0), RELATION),
-    "InKernel(d)": (lambda v: InKernel(v), COUNT),
+    "InKernel(d)": (
+        lambda v: Bounded(InKernel(v), REPLACE_ONE, "CLIP", l2=1.0), COUNT),
     # samplers
     "Poisson(rate)": (lambda v: Poisson(v), RATE),
     "RandomAllocation": (lambda v: RandomAllocation(v), COUNT),

@@ -20,7 +20,8 @@ An epsilon under one relation is not an epsilon under another; nothing here conv
 from enum import Enum
 from typing import NamedTuple
 
-from noisette.errors import AdjacencyMismatch, InvalidParameter
+from noisette import _validate
+from noisette.errors import AdjacencyMismatch
 
 __all__ = ["ADD_REMOVE", "REPLACE_ONE", "ZERO_OUT", "Adjacency"]
 
@@ -71,6 +72,16 @@ class Adjacency(Enum):
     ZERO_OUT = "zero-out"
     ADD_REMOVE = "add-remove"
 
+    contributions: int
+    """How many contribution bounds C a sum can move by between neighbours: 2, 1 or 1."""
+    size_is_public: bool
+    """Whether both neighbours have the same number of rows, so that n reveals nothing."""
+
+    def __init__(self, name: str) -> None:
+        # proof: ADJACENCY
+        self.contributions = 2 if name == "replace-one" else 1
+        self.size_is_public = name != "add-remove"
+
     @classmethod
     def of(cls, value: "str | Adjacency") -> "Adjacency":
         """Return the relation of that name (an `Adjacency` passes through).
@@ -99,24 +110,10 @@ class Adjacency(Enum):
         """
         if isinstance(value, cls):
             return value
-        if isinstance(value, str) and value in cls._value2member_map_:
-            return cls(value)
-        listed = ", ".join(repr(relation.value) for relation in cls)
-        raise InvalidParameter(f"adjacency must be one of {listed}; got {value!r}.")
-
-    @property
-    def contributions(self) -> int:
-        """How many contribution bounds C a sum can move by between neighbours: 2, 1 or 1."""
-        # proof: ADJACENCY
-        return 2 if self is Adjacency.REPLACE_ONE else 1
-
-    @property
-    def size_is_public(self) -> bool:
-        """Whether both neighbours have the same number of rows, so that n reveals nothing."""
-        return self is not Adjacency.ADD_REMOVE
+        return cls(_validate.choice("adjacency", value, cls._value2member_map_))
 
     def __str__(self) -> str:
-        return self.value
+        return str(self.value)
 
     def __repr__(self) -> str:
         return f"Adjacency({self.value!r})"

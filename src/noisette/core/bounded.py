@@ -5,20 +5,20 @@ the theorem for a bound may make one; `privacy.release` is the only reader of th
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.core.adjacency import Adjacency
 from noisette.core.theorems import THEOREMS
 from noisette.errors import InvalidData, InvalidParameter
 
-NORMS = ("l2", "l1", "linf", "categories")
+_BOUNDS = ("l2", "l1", "linf", "categories", "contribution")
 
 
-@dataclass(frozen=True)
-class InKernel:
+class InKernel(NamedTuple):
     """Stands for values of `dimension` entries that a compiled kernel forms step by step.
 
     `release` answers it with a stream of noise instead of a noisy array: the kernel adds the
@@ -26,9 +26,6 @@ class InKernel:
     """
 
     dimension: int
-
-    def __post_init__(self) -> None:
-        _validate.integer("dimension", self.dimension)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,32 +85,44 @@ class Bounded:
     linf: float | None = None
     contribution: float | None = None
     categories: int | None = None
+    norm: str = field(init=False, repr=False)
+    """The kind of bound: ``l2``, ``l1``, ``linf`` or ``categories``."""
+    dimension: int = field(init=False, repr=False)
+    """The number of entries of the value."""
 
     def __post_init__(self) -> None:
-        if type(self.adjacency) is not Adjacency:
-            object.__setattr__(self, "adjacency", Adjacency.of(self.adjacency))
+        adjacency = Adjacency.of(self.adjacency)
         if not isinstance(self.proof, str) or self.proof not in THEOREMS:
             raise InvalidParameter("proof must be the id of a theorem in docs/theory/theorems.md.")
-        bounds = (self.l2, self.l1, self.linf, self.categories, self.contribution)
-        pairs = zip((*NORMS, "contribution"), bounds, strict=True)
-        stated = [name for name, bound in pairs if bound is not None]
+        stated = list[str]()
+        for name in _BOUNDS:
+            if getattr(self, name) is not None:
+                stated.append(name)
         if len(stated) != 1:
             raise InvalidParameter(
                 "a Bounded needs exactly one of l2, l1, linf, contribution or categories; "
                 f"got {', '.join(stated) or 'none'}."
             )
-        if stated == ["categories"]:
+        norm = stated[0]
+        if norm == "categories":
             _validate.integer("categories", self.categories, least=2)
         else:
-            bound = _validate.positive(stated[0], getattr(self, stated[0]))
-            object.__setattr__(self, stated[0], bound)
+            object.__setattr__(self, norm, _validate.positive(norm, getattr(self, norm)))
         if self.contribution is not None:
             # proof: ADJACENCY
-            object.__setattr__(self, "l2", self.adjacency.contributions * self.contribution)
-        if not isinstance(self.value, InKernel):
-            self._check_array()
+            object.__setattr__(self, "l2", adjacency.contributions * self.contribution)
+            norm = "l2"
+        if isinstance(self.value, InKernel):
+            dimension = _validate.integer("dimension", self.value.dimension)
+        else:
+            object.__setattr__(self, "value", self._array())
+            dimension = self.value.size
+        object.__setattr__(self, "adjacency", adjacency)
+        object.__setattr__(self, "norm", norm)
+        object.__setattr__(self, "dimension", dimension)
 
-    def _check_array(self) -> None:
+    def _array(self) -> NDArray[Any]:
+        """Return the value as numbers that a theorem speaks of."""
         try:
             array = np.asarray(self.value)
             # Single precision stays: a copy of a network's gradient is worth avoiding.
@@ -129,16 +138,4 @@ class Bounded:
                 raise InvalidData("the value of a Bounded has entries outside its categories.")
         elif not np.isfinite(array).all():
             raise InvalidData("the value of a Bounded must be finite.")
-        object.__setattr__(self, "value", array)
-
-    @property
-    def norm(self) -> str:
-        """The kind of bound: ``l2``, ``l1``, ``linf`` or ``categories``."""
-        if self.l2 is not None:
-            return "l2"
-        return next(name for name in NORMS if getattr(self, name) is not None)
-
-    @property
-    def dimension(self) -> int:
-        """The number of entries of the value."""
-        return self.value.dimension if isinstance(self.value, InKernel) else int(self.value.size)
+        return array

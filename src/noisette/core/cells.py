@@ -7,6 +7,7 @@ a nullable 7 and a category 7 are the same. A number with a point from 2^53 on (
 2^11 in float16) does not say which whole number it was; it is refused where cells are compared.
 """
 
+import contextlib
 import importlib
 import math
 import numbers as kinds
@@ -149,23 +150,18 @@ def _days(cell: Any) -> float:
     return float(int(cell.astype(np.int64)) * step / _PER_DAY[unit])
 
 
-def _is_missing(cell: Any) -> bool:
-    """Whether it is None, NaN, NaT, pandas.NA, masked or a blank text."""
-    if type(cell).__name__ in _NOTHING:
-        return True
-    if isinstance(cell, str | bytes):
-        return not cell.strip()
-    try:
-        return cell.is_nan() if isinstance(cell, Decimal) else bool(cell != cell)
-    except (TypeError, ValueError):
-        return False
-
-
 def _identity(cell: Any) -> Any:
-    """Return by what a cell is compared with others as an identifier; None for none."""
+    """Return by what a cell is compared with others as an identifier; None for none.
+
+    That is None, NaN, NaT, pandas.NA, masked or a blank text.
+    """
     # proof: PERSON-WEIGHTS
-    if _is_missing(cell):
-        return None
+    if isinstance(cell, str | bytes):
+        return cell if cell.strip() else None
+    with contextlib.suppress(TypeError, ValueError):
+        nan = cell.is_nan() if isinstance(cell, Decimal) else cell != cell
+        if type(cell).__name__ in _NOTHING or nan:
+            return None
     if isinstance(cell, _TRUTH):
         return _TRUE if cell else _FALSE
     if isinstance(cell, kinds.Integral) and not isinstance(cell, _LASTING):
@@ -252,12 +248,11 @@ class Given:
         if codes is not None:
             texts = list(map(text_of, self.values))
         elif self.values.dtype.kind in "biufM":
-            values, codes = np.unique(self.values, return_inverse=True)
-            used = np.ones(len(values), dtype=bool)
-            if self.gaps is not None:  # below a gap anything may stand
-                used[:] = False
-                used[codes[~self.gaps]] = True
-            texts = [text_of(one) if held else "" for one, held in zip(values, used, strict=True)]
+            there = slice(None) if self.gaps is None else ~self.gaps  # below a gap stands anything
+            values, places = np.unique(self.values[there], return_inverse=True)
+            codes = np.zeros(len(self.values), dtype=np.intp)
+            codes[there] = places
+            texts = list(map(text_of, values))
         else:
             place: dict[str, int] = {}
             codes = [place.setdefault(text_of(cell), len(place)) for cell in self._objects()]
@@ -272,8 +267,6 @@ class Given:
 
     def texts(self) -> Sequence[str]:
         """Return the text of every cell, "" where it is missing."""
-        if self.codes is None and self.gaps is None and self.values.dtype.kind not in "biufM":
-            return list(map(text_of, self._objects()))
         codes, texts = self.coded()
         return [texts[code] for code in codes.tolist()]
 
@@ -404,13 +397,11 @@ def _of_pandas(array: Any) -> Given:
 def _of_polars(column: Any) -> Given:
     kind = column.dtype
     plain = (kind.is_integer() and "128" not in str(kind)) or str(kind) == "Boolean"
-    if plain and column.null_count():
-        values = column.fill_null(False if str(kind) == "Boolean" else 0).to_numpy()
-        return Given(values, column.is_null().to_numpy())
-    if plain or (kind.is_float() and not column.null_count()):
-        return Given(column.to_numpy())
     if kind.is_float():
         return Given(column.fill_null(math.nan).to_numpy())
+    if plain:
+        filled = column.fill_null(False if str(kind) == "Boolean" else 0)
+        return Given(filled.to_numpy(), column.is_null().to_numpy())
     lasts = str(kind).startswith("Duration")
     return Given(_objects(column.to_list()), dates=kind.is_temporal() and not lasts)
 
@@ -432,8 +423,6 @@ def _of_arrow(array: Any) -> Given:
         values = inner.cells() if len(inner) else _objects([None])
         return Given(values, _numpy(gaps), _numpy(codes), inner.dates)
     if types.is_integer(kind) or types.is_boolean(kind):
-        if not array.null_count:
-            return Given(_numpy(array))
         filled = array.fill_null(False if types.is_boolean(kind) else 0)
         return Given(_numpy(filled), _numpy(array.is_null()))
     if types.is_date(kind):

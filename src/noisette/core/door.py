@@ -7,16 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette import _validate
 from noisette.core.adjacency import require_same
 from noisette.core.bounded import Bounded, InKernel
-from noisette.core.mechanisms.base import AdditiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise, require_scale
 from noisette.core.permit import Permit
 from noisette.core.plans import LastIterate
 from noisette.core.randomness import Randomness
 from noisette.errors import PermitError
 
-_SMALLEST_SCALE, _LARGEST_SCALE = 1e-250, 1e250
 watchers: list[Any] = []
 """The audit's, and empty while a user trains; see `observed`."""
 
@@ -87,26 +85,10 @@ def release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: i
 
 def _release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: int = 0) -> Any:
     """Cross the door itself."""
-    unit = _unit(bounded, permit, part)
-    if isinstance(bounded.value, InKernel):
-        return NoiseStream(bounded, unit, permit, randomness, part)
-    if isinstance(permit.leaf(part), LastIterate):
-        # proof: LAST-ITERATE-GCM
-        raise PermitError(
-            "only the last iterate was charged, so no single step may leave the loop; pass "
-            "Bounded(InKernel(dimension), ...) and add the noise inside, or charge all iterates."
-        )
-    generator = randomness.generator  # before booking: a dead source must not eat a draw
-    mechanism = permit.take(part, 1, seeded=randomness.seeded, bound=bounded.proof)
-    return mechanism.apply(bounded, unit, generator)
-
-
-def _unit(bounded: Bounded, permit: Permit, part: int) -> float:
-    """Return the contribution bound C that the noise multiplies, after all checks."""
     require_same(bounded.adjacency, "the bounded value", permit.adjacency, "the permit")
     leaf = permit.leaf(part)
     leaf.mechanism.check_value(bounded)
-    if bounded.contribution is not None:
+    if bounded.contribution is not None:  # C, which the noise multiplies
         unit = bounded.contribution
     elif leaf.sampler.participation(permit.adjacency).kind != "once":
         # The theorems on random batches need every record's vector in a ball around 0; a bound on
@@ -118,10 +100,18 @@ def _unit(bounded: Bounded, permit: Permit, part: int) -> float:
     else:
         unit = (bounded.l2 or 1.0) / permit.adjacency.contributions
     if isinstance(leaf.mechanism, AdditiveNoise):
-        scale = leaf.mechanism.noise_multiplier * unit
-        if not _SMALLEST_SCALE < scale < _LARGEST_SCALE:
-            raise PermitError(f"a noise scale of {scale:g} is outside what float64 can serve.")
-    return unit
+        require_scale(leaf.mechanism.noise_multiplier * unit)
+    if isinstance(bounded.value, InKernel):
+        return NoiseStream(bounded, unit, permit, randomness, part)
+    if isinstance(leaf, LastIterate):
+        # proof: LAST-ITERATE-GCM
+        raise PermitError(
+            "only the last iterate was charged, so no single step may leave the loop; pass "
+            "Bounded(InKernel(dimension), ...) and add the noise inside, or charge all iterates."
+        )
+    generator = randomness.generator  # before booking: a dead source must not eat a draw
+    mechanism = permit.take(part, 1, seeded=randomness.seeded, bound=bounded.proof)
+    return mechanism.apply(bounded, unit, generator)
 
 
 class NoiseStream:
@@ -141,7 +131,6 @@ class NoiseStream:
 
     def take(self, count: int) -> NDArray[np.float64]:
         """Return the next `count` noise vectors, shape (count, dimension)."""
-        count = _validate.integer("count", count)
         generator = self._randomness.generator
         mechanism = self._permit.take(
             self._part, count, seeded=self._randomness.seeded, bound=self._bound

@@ -6,9 +6,9 @@ ran cannot drift apart, and a guarantee read from a file is checked against its 
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from noisette import _files, _validate
@@ -137,20 +137,20 @@ class Guarantee:
     max_rows: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.non_negative("epsilon", self.epsilon))
-        object.__setattr__(self, "delta", _validate.delta(self.delta))
         # A word such as "false", or a missing answer, must not end as "not seeded".
-        _validate.boolean("seeded", self.seeded)
-        for name in ("public", "proofs", "notes"):
-            object.__setattr__(self, name, _phrases(name, getattr(self, name)))
+        _validate.fields(
+            self, epsilon=_validate.non_negative, seeded=_validate.boolean,
+            public=_phrases, proofs=_phrases, notes=_phrases,
+        )  # fmt: skip
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
         if self.plan.adjacency is None:
             raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
         self._check_unit()
         # What the plan rests on is not for the writer of a file to leave out.
         proofs = (*self.proofs, *UNITS[self.unit].proofs, *proofs_of(self.plan))
         object.__setattr__(self, "proofs", with_grounds(proofs))
-        relation = self.adjacency
-        if accounting.holds(self.plan, epsilon=self.epsilon, delta=self.delta, adjacency=relation):
+        pair = {"epsilon": self.epsilon, "delta": self.delta}
+        if accounting.holds(self.plan, **pair, adjacency=self.plan.adjacency):
             return
         # Not bit by bit: another machine's special functions may differ in the last digits.
         reached = self.delta_at(self.epsilon)
@@ -268,10 +268,19 @@ class Guarantee:
         """
         pair = f"epsilon = {rounded_up(self.epsilon)}"
         pair += f" and delta = {rounded_up(self.delta)}" if self.delta else " (pure, delta = 0)"
+        who = _NEIGHBOURS[self.adjacency]
+        if self.unit == "person":
+            cap = "" if self.max_rows is None else f", of which at most {self.max_rows} are used"
+            who = (
+                f"that differ in all rows of one person, {_PERSONS[self.adjacency]}, where a "
+                f"person may have any number of rows{cap}"
+            )
+        factor = "an astronomically large factor"
+        if self.epsilon <= 30.0:
+            factor = f"a factor of {rounded_up(math.exp(self.epsilon), digits=4)}"
         odds = (
-            f"For any two data sets {self._neighbours()}, the probability of any outcome "
-            f"under one is at most e^epsilon ({_factor(self.epsilon)}) times its probability under "
-            "the other"
+            f"For any two data sets {who}, the probability of any outcome under one is at most "
+            f"e^epsilon ({factor}) times its probability under the other"
         )
         odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
         strong = _MEANING_STRONG.format(_HAD[self.adjacency].format(UNITS[self.unit].theirs))
@@ -290,18 +299,6 @@ class Guarantee:
         if self.proofs:
             parts.append("Proofs: " + ", ".join(self.proofs) + " (docs/theory/theorems.md).")
         return tuple(parts)
-
-    def _neighbours(self) -> str:
-        """Return who may differ, in words."""
-        if self.unit == "record":
-            return _NEIGHBOURS[self.adjacency]
-        many = "any number of rows"
-        if self.max_rows is not None:
-            many = f"any number of rows, of which at most {self.max_rows} are used"
-        return (
-            f"that differ in all rows of one person, {_PERSONS[self.adjacency]}, where a person "
-            f"may have {many}"
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready dictionaries.
@@ -400,12 +397,6 @@ def _phrases(name: str, values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _factor(epsilon: float) -> str:
-    if epsilon > 30.0:
-        return "an astronomically large factor"
-    return f"a factor of {rounded_up(math.exp(epsilon), digits=4)}"
-
-
 def too_large(epsilon: float) -> str:
     """Return what an epsilon above 10 means, nothing for a smaller one."""
     if epsilon <= 10.0:
@@ -425,48 +416,43 @@ def rounded_up(value: float, digits: int = 6) -> str:
     return shown
 
 
-def proofs_of(plan: Plan) -> tuple[str, ...]:
+def proofs_of(plan: Plan) -> list[str]:
     """Return the ids of the theorems on the noise, sampling and composition of `plan`.
 
     How the numbers of the curve are computed is another matter: docs/theory/accounting.md.
     """
-    found: dict[str, None] = {}
+    found = list[str]()
     relation = plan.adjacency or Adjacency.REPLACE_ONE
     for leaf, _ in plan.leaves():
         if isinstance(leaf, Selected):
-            found["SELECT-PROFILE"] = None
-            for part in leaf.candidates:
-                found.update(dict.fromkeys(proofs_of(part.under(relation))))
-        if isinstance(leaf, Noisy):
-            found.update(dict.fromkeys(_proofs_of_leaf(leaf, relation)))
-    if any(isinstance(part, Parallel) for part in _parts(plan)):
-        found["PARALLEL-GROUPS"] = None
-    if any(sum(count for _, count in each.leaves()) > 1 for each in plan.alternatives()):
-        found["COMPOSE"] = None
-    return tuple(found)
-
-
-def _proofs_of_leaf(leaf: Noisy, relation: Adjacency) -> Iterator[str]:
-    if isinstance(leaf, LastIterate):  # one fixed order is a special case of reshuffling
-        full = isinstance(leaf.sampler, FullBatch)
-        yield "LAST-ITERATE-FULL-BATCH" if full else "LAST-ITERATE-RESHUFFLED"
-    yield leaf.mechanism.proof
-    if isinstance(leaf.mechanism, ObjectiveNoise):
-        yield leaf.mechanism.additive.proof
-        if leaf.mechanism.shape == "two-signed":
-            yield "TWO-SIGNED"
-        if leaf.mechanism.persons:
-            yield "PERSON-MEAN"
-        elif relation is Adjacency.REPLACE_ONE and leaf.mechanism.shape != "two-signed":
-            yield "OBJECTIVE-REPLACE"
-        if leaf.mechanism.dimension is None:  # earlier releases decide it
-            # proof: PLAN-BEFORE-LOOK
-            yield "PLAN-BEFORE-LOOK"
-    yield leaf.sampler.participation(relation).proof
-
-
-def _parts(plan: Plan) -> Iterator[Plan]:
-    """Yield the plan and everything inside it."""
-    yield plan
-    for part in plan.children():
-        yield from _parts(part)
+            found.append("SELECT-PROFILE")
+            for candidate in leaf.candidates:
+                found += proofs_of(candidate.under(relation))
+        if not isinstance(leaf, Noisy):
+            continue
+        if isinstance(leaf, LastIterate):  # one fixed order is a special case of reshuffling
+            full = isinstance(leaf.sampler, FullBatch)
+            found.append("LAST-ITERATE-FULL-BATCH" if full else "LAST-ITERATE-RESHUFFLED")
+        noise = leaf.mechanism
+        found.append(noise.proof)
+        if isinstance(noise, ObjectiveNoise):
+            found.append(noise.additive.proof)
+            if noise.shape == "two-signed":
+                found.append("TWO-SIGNED")
+            if noise.persons:
+                found.append("PERSON-MEAN")
+            elif relation is Adjacency.REPLACE_ONE and noise.shape != "two-signed":
+                found.append("OBJECTIVE-REPLACE")
+            if noise.dimension is None:  # earlier releases decide it
+                # proof: PLAN-BEFORE-LOOK
+                found.append("PLAN-BEFORE-LOOK")
+        found.append(leaf.sampler.participation(relation).proof)
+    inside = [plan]
+    for part in inside:  # which grows meanwhile
+        inside += part.children()
+        if isinstance(part, Parallel):
+            found.append("PARALLEL-GROUPS")
+    for each in plan.alternatives():
+        if sum(map(itemgetter(1), each.leaves())) > 1:
+            found.append("COMPOSE")
+    return found

@@ -18,18 +18,18 @@ from noisette.core.permit import Permit
 from noisette.core.plans import LastIterate, Plan
 from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.core.storage import (
+    RESTORE,
     Charge,
     Drawn,
     Draws,
     Header,
     LedgerBooks,
     MemoryStore,
-    Store,
     Totals,
     is_text,
-    open_store,
+    store_at,
 )
-from noisette.errors import BudgetExceeded, InvalidParameter, Unproven
+from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
 
 
 class Ledger(LedgerBooks):
@@ -79,8 +79,11 @@ class Ledger(LedgerBooks):
         rule: str = "sums",
         table: str = "",
     ) -> None:
-        header = _header(epsilon, delta, adjacency, rule)
-        self._set_up(header, MemoryStore(), table)
+        if not is_text(table):
+            raise InvalidParameter(_NO_TEXT)
+        self._header, self._filter = _checked(epsilon, delta, adjacency, rule)
+        self._table = table
+        self._store = MemoryStore()
 
     @classmethod
     def open(
@@ -147,20 +150,27 @@ class Ledger(LedgerBooks):
         known = {name: value for name, value in given.items() if value is not None}
         if adjacency is not None:
             known["adjacency"] = Adjacency.of(adjacency).value
-        wanted = _header(**_NEW | known) if epsilon is not None else None  # type: ignore[arg-type]
-        store, header = open_store(
-            path, wanted, known, lambda header: _filter(_header(*header)).most
-        )
-        ledger = cls.__new__(cls)
-        ledger._set_up(header, store, table)
-        return ledger
-
-    def _set_up(self, header: Header, store: Store, table: str) -> None:
+        wanted = limit = None
+        if epsilon is not None:
+            wanted, how = _checked(**_NEW | known)  # type: ignore[arg-type]
+            limit = how.most
         if not is_text(table):
-            raise InvalidParameter("table must be a text: what you call the table.")
-        self._header, self._table = header, table
-        self._filter = _filter(header)
-        self._store = store
+            raise InvalidParameter(_NO_TEXT)
+        store = store_at(path)
+        header = store.create_or_read(wanted, limit)
+        try:
+            ledger = cls(*header[:2], adjacency=header.adjacency, rule=header.rule, table=table)
+        except InvalidParameter:  # no ledger can have such a header
+            text = f"{store.title} is damaged; {RESTORE}. Nothing was charged."
+            raise LedgerError(text) from None
+        for name, value in known.items():
+            if value != getattr(header, name):
+                raise LedgerError(
+                    f"the ledger at {store.title} has {name}={getattr(header, name)!r}, not "
+                    f"{value!r}; open it with its own values or start another one."
+                )
+        ledger._header, ledger._store = header, store
+        return ledger
 
     # Fixed at the opening: a charge under another relation or delta would be another budget.
     @property
@@ -271,7 +281,10 @@ class Ledger(LedgerBooks):
                 "a plan of which only the last iterate is released cannot be resumed, because a "
                 "checkpoint is an earlier iterate; use resumable=False, or release all iterates."
             )
-        own = _validate.delta(self._default_delta() if delta is None else delta)
+        if delta is None:
+            # Under 'sums' a share of delta is money and must be named; else it is a reading point.
+            delta = 0.0 if self.rule == "sums" else self.delta
+        own = _validate.delta(delta)
         epsilon = self._epsilon_of(plan, own, epsilon)
         if not math.isfinite(epsilon):
             raise Unproven(
@@ -365,10 +378,6 @@ class Ledger(LedgerBooks):
             )
         return claimed
 
-    def _default_delta(self) -> float:
-        # Under 'sums' a share of delta is money and must be named; elsewhere it is a reading point.
-        return 0.0 if self.rule == "sums" else self.delta
-
     def _refusal(self, what: str, cost: tuple[float, float], spent: Totals) -> str:
         left = [a - b for a, b in zip(self._filter.limit, spent.rounded(), strict=True)]
         unit = {"sums": "epsilon", "renyi": "Renyi divergence", "gdp": "mu squared"}[self.rule]
@@ -396,12 +405,14 @@ class Ledger(LedgerBooks):
         )
 
 
+_NO_TEXT = "table must be a text: what you call the table."
 _NEW = {"delta": 0.0, "adjacency": "replace-one", "rule": "sums"}
 
 
-def _header(
+def _checked(
     epsilon: float, delta: float, adjacency: Adjacency | str, rule: str, experiment: bool = False
-) -> Header:
+) -> tuple[Header, Filter]:
+    """Return the header of a ledger, and its filter, which refuses what the rule cannot serve."""
     header = Header(
         _validate.epsilon(epsilon),
         _validate.delta(delta),
@@ -409,9 +420,4 @@ def _header(
         _validate.choice("rule", rule, FILTERS),
         _validate.boolean("experiment", experiment),
     )
-    _filter(header)  # refuses what the rule cannot serve
-    return header
-
-
-def _filter(header: Header) -> Filter:
-    return FILTERS[header.rule](header.epsilon, header.delta)
+    return header, FILTERS[header.rule](header.epsilon, header.delta)

@@ -3,13 +3,13 @@
 It holds the very mechanism objects of the plan, so what is drawn is what was counted.
 """
 
+import operator
 import os
 import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from noisette import _validate
-from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms import Mechanism
 from noisette.core.plans import Plan, Selected
@@ -27,29 +27,25 @@ class Permit:
     def __init__(
         self, plan: Plan, epsilon: float, delta: float, label: str,
         journal: Journal | None = None, drawn: Drawn | None = None, *,
-        seeded: bool = False, mark_seeded: Callable[[], None] | None = None, unit: str = "record",
+        seeded: bool, mark_seeded: Callable[[], None], unit: str,
     ) -> None:  # fmt: skip
+        assert plan.adjacency is not None
         self.plan, self.label, self.unit = plan, label, unit
-        self.epsilon, self.delta = epsilon, delta
+        self.epsilon, self.delta, self.adjacency = epsilon, delta, plan.adjacency
         leaves = list(plan.leaves())
-        self._leaves: list[Leaf] = [leaf for leaf, _ in leaves]
-        self._charged = [count * leaf.draws_per_use for leaf, count in leaves]
         drawn = drawn or Drawn((0,) * len(leaves))
-        used = drawn.counts
-        self._left = [all_ - gone for all_, gone in zip(self._charged, used, strict=True)]
-        self._journal, self._written = journal, list(used)
+        self._leaves, self._charged, self._left = list[Leaf](), list[int](), list[int]()
+        for (leaf, count), gone in zip(leaves, drawn.counts, strict=True):
+            self._leaves.append(leaf)
+            self._charged.append(count * leaf.draws_per_use)
+            self._left.append(self._charged[-1] - gone)
+        self._journal, self._written = journal, list(drawn.counts)
         self.number: int | None = None
         """The charge's number in the ledger's file, where it can be resumed."""
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._seeded, self._mark_seeded = seeded, mark_seeded
         self._bounds: dict[str, None] = dict.fromkeys(drawn.bounds)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """The relation of the ledger that was charged."""
-        assert self.plan.adjacency is not None
-        return self.plan.adjacency
 
     def draws_left(self, part: int = 0) -> int:
         """Return how many noise vectors the `part`-th leaf of the plan may still draw."""
@@ -95,12 +91,20 @@ class Permit:
                     f"for {self.label!r} are left; charge the plan that really runs."
                 )
             if seeded and not self._seeded:
-                if self._mark_seeded is not None:
-                    self._mark_seeded()  # the ledger knows before the draw, or refuses it
+                self._mark_seeded()  # the ledger knows before the draw, or refuses it
                 self._seeded = True
             news = bound not in self._bounds
             self._bounds[bound] = None
-            self._write_ahead(part, self._charged[part] - self._left[part] + count, news=news)
+            charged = self._charged[part]
+            reached = charged - self._left[part] + count
+            # The file says at least `reached` draws before they happen. It is written a hundredth
+            # of the run ahead, so that a long run does not wait for the disk at each step; what is
+            # written and not drawn is lost by a kill, never drawn twice. Another bound is written
+            # at once: a successor's guarantee needs it.
+            if self._journal is not None and (news or reached > self._written[part]):
+                ahead = list(self._written)
+                ahead[part] = max(ahead[part], min(reached + charged // 100, charged))
+                self._write(ahead)
             self._left[part] -= count
 
     def drawn(self, part: int = 0) -> int:
@@ -111,26 +115,12 @@ class Permit:
         """Write the exact counts into the ledger's file; call it when a checkpoint is complete."""
         self._check_process()  # a forked child would write the counts of the past
         with self._lock:
-            self._write(tuple(a - b for a, b in zip(self._charged, self._left, strict=True)))
+            self._write(list(map(operator.sub, self._charged, self._left)))
 
-    def _write_ahead(self, part: int, reached: int, *, news: bool) -> None:
-        """Make sure that the file says at least `reached` draws before they happen.
-
-        It is written a hundredth of the run ahead, so that a long run does not wait for the disk
-        at each step; what is written and not drawn is lost by a kill, never drawn twice. `news`
-        (another bound) is written at once: a successor's guarantee needs it.
-        """
-        if self._journal is None or (reached <= self._written[part] and not news):
-            return
-        ahead = list(self._written)
-        further = min(reached + self._charged[part] // 100, self._charged[part])
-        ahead[part] = max(ahead[part], further)
-        self._write(tuple(ahead))
-
-    def _write(self, counts: tuple[int, ...]) -> None:
+    def _write(self, counts: list[int]) -> None:
         if self._journal is not None:
-            self._journal(Drawn(counts, tuple(self._bounds)))
-            self._written = list(counts)
+            self._journal(Drawn(tuple(counts), tuple(self._bounds)))
+            self._written = counts
 
     def guarantee(
         self, released: str, *, public: tuple[str, ...] = (), notes: tuple[str, ...] = (),

@@ -32,6 +32,7 @@ _KEY_BITS = 128
 _BULK = 1 << 13  # normal numbers in one draw; below, loading compiled code costs more than it saves
 _GROUP = 8  # words: the cipher's counter goes on by four blocks at a time
 _PIECE = 1 << 14  # blocks that are encrypted in one call, and stay in the cache
+_COUNTERS, _ROOM = (_PIECE, 2), _GROUP + 2 * _PIECE + 2
 _FAR = 1 << 44  # blocks: 280 terabytes
 _USED_UP = "a source of noise is used up; make another one."
 Words = NDArray[np.uint64]
@@ -61,10 +62,7 @@ class _Bits(AESCounter):  # type: ignore[misc]
     __reduce__ = __reduce_ex__ = __getstate__ = __copy__ = __deepcopy__ = _refuse
     spawn = jump = jumped = _refuse
 
-    @property
-    def seed_seq(self) -> NoReturn:
-        """Refuse: its children would start the same streams in every process."""
-        self._refuse()
+    seed_seq = property(_refuse)  # its children would start the same streams in every process
 
     @contextmanager
     def words(self) -> Iterator[Callable[[int], Words]]:
@@ -76,7 +74,8 @@ class _Bits(AESCounter):  # type: ignore[misc]
             return
         with self.lock:  # two threads must not read one state
             state = self.state
-            kept, self._kept = self._kept or _rooms(), None
+            kept = self._kept or (np.zeros(_COUNTERS, np.uint64), np.zeros(_ROOM, np.uint64))
+            self._kept = None
             stream = _Stream(state["s"], kept)
             # The lock lets its own thread in: a handler of a signal that draws meanwhile gets words
             # from far behind, and memory of its own.
@@ -95,11 +94,6 @@ def _same_process(process: int) -> None:
     """Refuse a draw that a fork cut in two: the child has a new key, but its parent's words too."""
     if os.getpid() != process:
         raise RandomnessError("this process was forked while noise was drawn; draw it again.")
-
-
-def _rooms() -> tuple[Words, Words]:
-    counters = np.zeros((_PIECE, 2), dtype=np.uint64)
-    return counters, np.zeros(_GROUP + 2 * _PIECE + 2, dtype=np.uint64)
 
 
 def _counter_of(state: dict[str, Any]) -> int:
@@ -149,24 +143,21 @@ class _Stream:
             # Whoever is interrupted in here loses words: those that stand in the buffer until it
             # is filled were handed out before.
             self._left = self._left[:0]
-            self._encrypt(4 * -(-(count - kept) // _GROUP))
+            blocks = 4 * -(-(count - kept) // _GROUP)
+            if self._counter + blocks > self._most:
+                raise RandomnessError(_USED_UP)
+            from noisette.core.ziggurat import count_up  # loads numba
+
+            counters = self._counters[:blocks]
+            count_up(counters, np.uint64(self._counter), self._high)
+            self._counter += blocks
+            self._last = self._words[_GROUP : _GROUP + 2 * blocks]
+            room = self._words[_GROUP : _GROUP + 2 * blocks + 2]
+            self._cipher.update_into(counters.data.cast("B"), room.data.cast("B"))
             self._left = self._last[count - kept :].copy()
         else:
             self._left = self._left[count:].copy()
         return self._words[start : start + count]
-
-    def _encrypt(self, blocks: int) -> None:
-        """Put the ciphers of the next counters into the buffer."""
-        from noisette.core.ziggurat import count_up  # loads numba
-
-        if self._counter + blocks > self._most:
-            raise RandomnessError(_USED_UP)
-        counters = self._counters[:blocks]
-        count_up(counters, np.uint64(self._counter), self._high)
-        self._counter += blocks
-        self._last = self._words[_GROUP : _GROUP + 2 * blocks]
-        room = self._words[_GROUP : _GROUP + 2 * blocks + 2]
-        self._cipher.update_into(counters.data.cast("B"), room.data.cast("B"))
 
     def write_back(self) -> None:
         """Make the state go on behind the last word that was taken."""
@@ -184,6 +175,10 @@ def _openssl() -> Callable[[bytes], Any] | None:
     except ImportError:
         return None
     return lambda key: Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+
+
+def _refuse_copy(source: object) -> NoReturn:
+    raise RandomnessError("a source of noise cannot be copied; use spawn() for another one.")
 
 
 class _Generator(np.random.Generator):
@@ -212,12 +207,7 @@ class _Generator(np.random.Generator):
         self.source._refuse_copy_of_seeded()
         return (_fresh_generator, ())
 
-    def __copy__(self) -> "_Generator":
-        raise RandomnessError("a source of noise cannot be copied; use spawn() for another one.")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> np.random.Generator:
-        self.source._refuse_copy_of_seeded()
-        return _fresh_generator()
+    __copy__ = _refuse_copy
 
 
 def _fresh_generator() -> np.random.Generator:
@@ -429,12 +419,7 @@ class Randomness:
         """
         return cls._from_path(tuple(_validate.integer("recipe", part, least=0) for part in recipe))
 
-    def __copy__(self) -> "Randomness":
-        raise RandomnessError("a source of noise cannot be copied; use spawn() for another one.")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Randomness":
-        self._refuse_copy_of_seeded()
-        return Randomness.secure()
+    __copy__ = _refuse_copy
 
     def __repr__(self) -> str:
         # Never the state or the seed: either would let a reader subtract the noise.

@@ -7,7 +7,7 @@ the sum is `Adjacency.contributions` times C, so one mechanism has one curve per
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +24,10 @@ BULK = 1 << 13  # numbers in one sum; below, loading compiled code costs more th
 @dataclass(frozen=True)
 class Mechanism(ABC):
     """One way to make a bounded value private. Parameters are public and frozen.
+
+    In all methods `adjacency` is the neighbouring relation (`Unproven` is raised where there is no
+    theorem for it), `unit` the contribution bound C that the noise multiplies, and `generator`
+    where the noise comes from.
 
     Examples
     --------
@@ -45,158 +49,50 @@ class Mechanism(ABC):
 
     @abstractmethod
     def pure_epsilon(self, adjacency: Adjacency) -> float:
-        """Return the smallest epsilon with delta = 0 (inf if there is none).
-
-        Parameters
-        ----------
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        float
-            The epsilon of one use.
-
-        Raises
-        ------
-        Unproven
-            If there is no theorem under this relation.
-
-        """
+        """Return the smallest epsilon with delta = 0 (inf if there is none)."""
 
     @abstractmethod
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
-        """Return an upper bound on the exact delta(epsilon) of one use, any real epsilon.
-
-        Parameters
-        ----------
-        epsilon : float
-            Where to read the curve.
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        float
-            In [0, 1].
-
-        Raises
-        ------
-        Unproven
-            If there is no theorem under this relation.
-
-        """
+        """Return an upper bound on the exact delta(epsilon) of one use, any real epsilon."""
 
     @abstractmethod
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
-        """Return the lecture's moment function log E exp(s * loss), worst neighbours, s > 0.
-
-        Parameters
-        ----------
-        s : ndarray of float
-            The orders, above 0.
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        ndarray of float
-            An upper bound for each s.
-
-        Raises
-        ------
-        Unproven
-            If there is no theorem under this relation.
-
-        """
+        """Return the lecture's moment function log E exp(s * loss), worst neighbours, s > 0."""
 
     def renyi(self, order: Floats, adjacency: Adjacency) -> Floats:
-        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1).
-
-        Parameters
-        ----------
-        order : ndarray of float
-            The orders, above 1.
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        ndarray of float
-            An upper bound for each order.
-
-        """
+        """Return the Renyi divergence bound at `order` > 1: log_moment(order - 1)/(order - 1)."""
         s = np.asarray(order, dtype=float) - 1.0
         return np.asarray(self.log_moment(s, adjacency) / s)
 
     def mu(self, adjacency: Adjacency) -> float | None:
-        """Return mu if one use is exactly mu-GDP (Gaussian), else None.
-
-        Parameters
-        ----------
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        float or None
-            The mean of the Gaussian trade-off curve.
-
-        """
+        """Return mu if one use is exactly mu-GDP (Gaussian), else None."""
         return None
 
     def check_value(self, bounded: Bounded) -> None:
         """Raise if the proof does not cover this value, before anything is booked or drawn.
 
-        Parameters
-        ----------
-        bounded : Bounded
-            The value to be released.
-
-        Raises
-        ------
-        PermitError
-            If its bound or its size is not what was charged.
-        Unproven
-            If the mechanism has no theorem for a value of this size.
-
+        `PermitError` if its bound or its size is not what was charged, `Unproven` if there is no
+        theorem for its size.
         """
         if bounded.norm != self.norm:
             raise PermitError(
                 f"{self.name} noise needs a bound in {self.norm}, but the value is bounded in "
                 f"{bounded.norm}."
             )
+        charged = getattr(self, "dimension", None)  # None: any, or left open
+        if charged is not None and bounded.dimension != charged:
+            raise PermitError(
+                f"the plan charges {self.name} noise in {charged} dimensions but the value has "
+                f"{bounded.dimension}; charge the dimension that runs."
+            )
 
     @abstractmethod
     def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Any:
-        """Return the private version of ``bounded.value``; only `privacy.release` calls this.
-
-        Parameters
-        ----------
-        bounded : Bounded
-            The value and its bound.
-        unit : float
-            The contribution bound C that the noise multiplies.
-        generator : numpy.random.Generator
-            Where the noise comes from.
-
-        Returns
-        -------
-        ndarray or int
-            The private version.
-
-        """
+        """Return the private version of ``bounded.value``; only `privacy.release` calls this."""
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters, for JSON.
-
-        Returns
-        -------
-        dict
-            Each field by its name.
-
-        """
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        """Return the public parameters, for JSON."""
+        return dict(vars(self))  # nothing but the fields, in their order
 
 
 @dataclass(frozen=True)
@@ -217,44 +113,14 @@ class AdditiveNoise(Mechanism):
 
     @classmethod
     def of(cls, noise_multiplier: float, dimension: int) -> "AdditiveNoise":
-        """Return this noise for vectors of `dimension` entries.
-
-        Parameters
-        ----------
-        noise_multiplier : float
-            The noise scale in units of C.
-        dimension : int
-            How many entries a vector has.
-
-        Returns
-        -------
-        AdditiveNoise
-            The mechanism.
-
-        """
+        """Return this noise for vectors of `dimension` entries."""
         return cls(noise_multiplier)
 
     @classmethod
     def least(
         cls, epsilon: float, delta: float, dimension: int, adjacency: Adjacency
     ) -> "AdditiveNoise | None":
-        """Return the least noise for one use where a formula gives it; None leaves it to search.
-
-        Parameters
-        ----------
-        epsilon, delta : float
-            The target for one use.
-        dimension : int
-            How many entries a vector has.
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        AdditiveNoise or None
-            The mechanism.
-
-        """
+        """Return the least noise for one use where a formula gives it; None leaves it to search."""
         return None
 
     @property
@@ -266,40 +132,10 @@ class AdditiveNoise(Mechanism):
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator
     ) -> Floats:
-        """Return `count` noise vectors, shape (count, dimension), for contribution bound `unit`.
-
-        Parameters
-        ----------
-        count : int
-            How many vectors.
-        dimension : int
-            How many entries each has.
-        unit : float
-            The contribution bound C.
-        generator : numpy.random.Generator
-            Where the noise comes from.
-
-        Returns
-        -------
-        ndarray of shape (count, dimension)
-            The noise alone.
-
-        """
+        """Return `count` noise vectors, shape (count, dimension), for contribution bound `unit`."""
 
     def shift(self, adjacency: Adjacency) -> float:
-        """Return sensitivity / noise scale between neighbours: contributions / multiplier.
-
-        Parameters
-        ----------
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        float
-            How many noise scales neighbours are apart.
-
-        """
+        """Return sensitivity / noise scale between neighbours: contributions / multiplier."""
         return adjacency.contributions / self.noise_multiplier
 
     def apply(self, bounded: Bounded, unit: float, generator: np.random.Generator) -> Floats:
@@ -316,34 +152,20 @@ class AdditiveNoise(Mechanism):
         for start in range(0, value.size, step):
             entries = flat[start : start + step]
             drawn = self.noise(1, entries.size, unit, generator)[0]
-            add_on_grid(drawn, entries, grid, noisy[start : start + step])
+            # proof: FLOAT-GRID
+            if drawn.size < BULK:
+                drawn += entries
+                noisy[start : start + step] = on_grid(drawn, grid, out=drawn)
+            else:
+                from noisette.core.ziggurat import add_on_grid  # loads numba
+
+                add_on_grid(drawn, entries, grid, noisy[start : start + step])
         return noisy.reshape(value.shape)
 
     def grid(self, unit: float) -> float:
-        """Return the public grid, a power of two near 2**-24 noise scales.
-
-        Parameters
-        ----------
-        unit : float
-            The contribution bound C.
-
-        Returns
-        -------
-        float
-            The distance of two neighbouring outputs.
-
-        """
+        """Return the public grid, a power of two near 2**-24 noise scales."""
         # proof: FLOAT-GRID
         return float(2.0 ** (math.floor(math.log2(self.noise_multiplier * unit)) - 24))
-
-
-def require_dimension(name: str, charged: int, bounded: Bounded) -> None:
-    """Raise unless the value has the dimension that was charged."""
-    if bounded.dimension != charged:
-        raise PermitError(
-            f"the plan charges {name} noise in {charged} dimensions but the value has "
-            f"{bounded.dimension}; charge the dimension that runs."
-        )
 
 
 def require_scale(scale: float) -> None:
@@ -359,18 +181,6 @@ def on_grid(values: Floats, grid: float, out: Floats | None = None) -> Floats:
     rounded *= grid
     rounded += 0.0  # turns -0.0 into 0.0
     return rounded
-
-
-def add_on_grid(noise: Floats, value: Floats, grid: float, out: Floats) -> None:
-    """Put value + noise into `out`, rounded as `on_grid` rounds; `noise` is used up."""
-    # proof: FLOAT-GRID
-    if noise.size < BULK:
-        noise += value
-        out[:] = on_grid(noise, grid, out=noise)
-        return
-    from noisette.core.ziggurat import add_on_grid as compiled  # loads numba
-
-    compiled(noise, value, grid, out)
 
 
 def smallest_multiplier(contributions: int, epsilon: float) -> float:

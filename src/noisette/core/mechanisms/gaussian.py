@@ -46,26 +46,7 @@ class Gaussian(AdditiveNoise):
     def calibrated(
         cls, epsilon: float, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> "Gaussian":
-        """Return the least noise for (epsilon, delta) in one use: analytic, re-checked.
-
-        Parameters
-        ----------
-        epsilon, delta : float
-            The target; delta must be above 0.
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        Gaussian
-            The mechanism.
-
-        Raises
-        ------
-        InvalidParameter
-            If a number is out of range.
-
-        """
+        """Return the least noise for (epsilon, delta > 0) in one use: analytic, re-checked."""
         epsilon = _validate.epsilon(epsilon)
         delta = _validate.positive("delta (for Gaussian noise)", _validate.delta(delta))
         contributions = Adjacency.of(adjacency).contributions

@@ -49,25 +49,12 @@ def _tail(t: Floats) -> Floats:
     All terms are positive, so K lies between two neighbouring convergents, which come closer as t
     grows: the terms that are enough for the least t (1e-16) are enough for all.
     """
+    least = float(t.min())
+    terms = math.ceil(min(10.0 + 500.0 / (least * least), 120.0))  # checked against mpmath
     k = np.zeros_like(t)
-    for j in range(_terms(float(t.min())), 0, -1):
+    for j in range(terms, 0, -1):
         k = j / (t + k)
     return k
-
-
-def _terms(t: float) -> int:
-    """Return how many terms leave an error of K below 1e-16 (checked against mpmath)."""
-    return math.ceil(min(10.0 + 500.0 / (t * t), 120.0))
-
-
-def _mills_slope(t: Floats) -> Floats:
-    """Return D(t) = 1 - t R(t) = -R'(t) > 0 for t > -1 without cancellation."""
-    near = np.minimum(t, _LARGE_SLOPE_T)
-    far = np.maximum(t, _LARGE_SLOPE_T)
-    k = _tail(far)
-    direct = 1.0 - near * _SQRT_HALF_PI * erfcx(near / math.sqrt(2.0))
-    # 1 - t/(t + K) = K/(t + K), written so that t = 1e200 does not overflow.
-    return np.where(t < _LARGE_SLOPE_T, direct, (k / far) / (1.0 + k / far))
 
 
 def _mills_gap(x: Floats, mu: Floats) -> Floats:
@@ -75,9 +62,15 @@ def _mills_gap(x: Floats, mu: Floats) -> Floats:
     out = np.empty_like(x)
     small = mu < _SMALL_MU
     if small.any():
-        xs, ms = x[small, None], mu[small, None]
-        values = _mills_slope(xs + 0.5 * ms * (1.0 + _NODES))
-        out[small] = mu[small] * (0.5 * (values @ _WEIGHTS))
+        # D(t) = 1 - t R(t) = -R'(t) > 0 for t > -1, without cancellation
+        t = x[small, None] + 0.5 * mu[small, None] * (1.0 + _NODES)
+        middle = np.minimum(t, _LARGE_SLOPE_T)
+        direct = 1.0 - middle * _SQRT_HALF_PI * erfcx(middle / math.sqrt(2.0))
+        end = np.maximum(t, _LARGE_SLOPE_T)
+        k = _tail(end) / end
+        # 1 - t/(t + K) = K/(t + K), written so that t = 1e200 does not overflow.
+        slopes = np.where(t < _LARGE_SLOPE_T, direct, k / (1.0 + k))
+        out[small] = mu[small] * (0.5 * (slopes @ _WEIGHTS))
     far = ~small & (x >= _LARGE_T)
     if far.any():
         xs, ms = x[far], mu[far]
@@ -90,15 +83,6 @@ def _mills_gap(x: Floats, mu: Floats) -> Floats:
         root = math.sqrt(2.0)
         out[near] = _SQRT_HALF_PI * (erfcx(xs / root) - erfcx((xs + ms) / root))
     return out
-
-
-def _prepare(mu: ArrayLike, epsilon: ArrayLike) -> tuple[Floats, Floats]:
-    m, e = np.broadcast_arrays(np.asarray(mu, dtype=float), np.asarray(epsilon, dtype=float))
-    if np.isnan(m).any() or (m < 0).any():
-        raise InvalidParameter("mu must be a number that is at least 0, without NaN.")
-    if np.isnan(e).any():
-        raise InvalidParameter("epsilon must be a number, without NaN.")
-    return m.astype(float), e.astype(float)
 
 
 def _log_delta_positive(mu: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
@@ -125,30 +109,28 @@ def _log_delta_positive(mu: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
     return np.minimum(delta, 1.0), np.minimum(log, 0.0)
 
 
-def _curve(mu: Floats, epsilon: Floats) -> tuple[Floats, Floats]:
-    """Return (delta, log delta) for every mu in [0, inf] and epsilon in [-inf, inf]."""
-    delta, log = np.empty_like(mu), np.empty_like(mu)
-    endless = np.isinf(mu)
-    plain = ~endless & (mu > 0) & np.isfinite(epsilon)
-    d, g = _log_delta_positive(mu[plain], np.abs(epsilon[plain]))
-    delta[plain], log[plain] = d, g
-    with np.errstate(divide="ignore", under="ignore"):
-        # mu = 0 or infinite epsilon: delta = max(0, 1 - e^epsilon).
-        flat = ~plain & ~endless
-        delta[flat] = -np.expm1(np.minimum(epsilon[flat], 0.0))
-        log[flat] = np.log(delta[flat])
-        delta[endless], log[endless] = 1.0, 0.0
-        negative = plain & (epsilon < 0)
-        e = epsilon[negative]
-        delta[negative] = -np.expm1(e) + np.exp(e) * delta[negative]
-        log[negative] = np.log(delta[negative])
-    return np.minimum(delta, 1.0), np.minimum(log, 0.0)
-
-
 def _read(mu: ArrayLike, epsilon: ArrayLike, which: int) -> Floats | float:
-    """Return delta (0) or its logarithm (1), a float for two scalars."""
-    m, e = _prepare(mu, epsilon)
-    values = _curve(m.ravel(), e.ravel())[which].reshape(m.shape)
+    """Return delta (0) or its logarithm (1), a float for two scalars; mu in [0, inf], any epsilon.
+
+    mu = 0 or an infinite epsilon: delta = max(0, 1 - e^epsilon).
+    """
+    m, e = np.broadcast_arrays(np.asarray(mu, dtype=float), np.asarray(epsilon, dtype=float))
+    if np.isnan(m).any() or (m < 0).any():
+        raise InvalidParameter("mu must be a number that is at least 0, without NaN.")
+    if np.isnan(e).any():
+        raise InvalidParameter("epsilon must be a number, without NaN.")
+    shape, m, e = m.shape, m.ravel(), e.ravel()
+    delta, log = np.ones_like(m), np.zeros_like(m)  # where mu is infinite
+    plain = (m > 0) & np.isfinite(m) & np.isfinite(e)
+    delta[plain], log[plain] = _log_delta_positive(m[plain], np.abs(e[plain]))
+    with np.errstate(divide="ignore", under="ignore"):
+        flat = ~plain & ~np.isinf(m)
+        delta[flat] = -np.expm1(np.minimum(e[flat], 0.0))
+        negative = plain & (e < 0)
+        below = e[negative]
+        delta[negative] = -np.expm1(below) + np.exp(below) * delta[negative]
+        log[flat | negative] = np.log(delta[flat | negative])
+    values = np.minimum((delta, log)[which], 1.0 - which).reshape(shape)
     return float(values) if values.ndim == 0 else values
 
 
@@ -197,8 +179,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     0 when delta(0) <= delta; inf when delta = 0 < mu or mu = inf and delta < 1. The result is
     re-checked: gdp_delta(mu, result) <= delta holds in floating point.
     """
-    target = _check_delta(delta)
-    mu = float(_prepare(mu, 0.0)[0])
+    target, mu = _check_delta(delta), float(mu)
+    at_zero = float(gdp_delta(mu, 0.0))  # which refuses a mu below 0
     if target == 1.0 or mu == 0.0:
         return 0.0
     if target == 0.0 or mu == math.inf:
@@ -208,7 +190,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     def excess(epsilon: float) -> float:
         return float(gdp_log_delta(mu, epsilon)) - goal
 
-    if excess(0.0) <= 0.0 and float(gdp_delta(mu, 0.0)) <= target:
+    if excess(0.0) <= 0.0 and at_zero <= target:
         return 0.0
     # Chernoff: delta(epsilon) <= exp(-(epsilon - mu^2/2)^2 / (2 mu^2)).
     high = mu * (0.5 * mu + math.sqrt(2.0 * max(-goal, _SLACK)))

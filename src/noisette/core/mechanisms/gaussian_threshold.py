@@ -78,51 +78,15 @@ class GaussianThreshold(Mechanism):
         return Gaussian(self.noise_multiplier)
 
     def shift(self, adjacency: Adjacency) -> float:
-        """Return sensitivity / noise scale between neighbours.
-
-        Parameters
-        ----------
-        adjacency : Adjacency
-            Who is a neighbour.
-
-        Returns
-        -------
-        float
-            The parameter mu of the noise on keys that both neighbours have.
-
-        """
+        """Return sensitivity / noise scale between neighbours."""
         return self.additive.shift(adjacency)
 
     def sigma(self, adjacency: Adjacency) -> float:
-        """Return the standard deviation of the noise on one count.
-
-        Parameters
-        ----------
-        adjacency : Adjacency
-            Who is a neighbour.
-
-        Returns
-        -------
-        float
-            In units of one record.
-
-        """
+        """Return the standard deviation of the noise on one count."""
         return self.noise_multiplier * count_move(self.columns, adjacency) / adjacency.contributions
 
     def threshold(self, adjacency: Adjacency) -> float:
-        """Return the bar T, rounded up.
-
-        Parameters
-        ----------
-        adjacency : Adjacency
-            Who is a neighbour.
-
-        Returns
-        -------
-        float
-            The least noisy count that is shown.
-
-        """
+        """Return the bar T, rounded up."""
         # proof: CATEGORY-THRESHOLD
         tail = -math.expm1(math.log1p(-self.delta_mass) / (self.columns * self.keys))
         return (1.0 - self.sigma(adjacency) * float(ndtri(tail))) * _ROUND_UP

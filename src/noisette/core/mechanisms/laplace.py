@@ -52,26 +52,7 @@ class Laplace(AdditiveNoise):
     def calibrated(
         cls, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> "Laplace":
-        """Return the least noise for pure epsilon in one use.
-
-        Parameters
-        ----------
-        epsilon : float
-            The target.
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        Laplace
-            The mechanism.
-
-        Raises
-        ------
-        InvalidParameter
-            If a number is out of range.
-
-        """
+        """Return the least noise for pure epsilon in one use."""
         epsilon = _validate.epsilon(epsilon)
         return cls(smallest_multiplier(Adjacency.of(adjacency).contributions, epsilon))
 

@@ -34,9 +34,8 @@ from scipy.special import log_ndtr
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
-from noisette.core.bounded import Bounded
 from noisette.core.mechanisms import spherical_laplace_curve as curve
-from noisette.core.mechanisms.base import AdditiveNoise, require_dimension
+from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.mechanisms.gaussian import Gaussian
 from noisette.core.mechanisms.gaussian_curve import stated_delta
 from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
@@ -274,12 +273,6 @@ class ObjectiveNoise(AdditiveNoise):
         below = log_ndtr((k - mu * mu / 2.0) / mu)
         above = log_ndtr((mu * mu / 2.0 + s * mu * mu - k) / mu)
         return np.asarray(np.logaddexp(s * k + below, grow + above) * _ROUND_UP + _LOST)
-
-    def check_value(self, bounded: Bounded) -> None:
-        """Refuse a value of another dimension than was charged."""
-        super().check_value(bounded)
-        if self.dimension is not None:
-            require_dimension(self.name, self.dimension, bounded)
 
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator

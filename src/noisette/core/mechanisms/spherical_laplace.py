@@ -9,12 +9,10 @@ import numpy as np
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
-from noisette.core.bounded import Bounded
 from noisette.core.mechanisms import spherical_laplace_curve as curve
 from noisette.core.mechanisms.base import (
     BULK,
     AdditiveNoise,
-    require_dimension,
     smallest_multiplier,
 )
 
@@ -65,30 +63,7 @@ class SphericalLaplace(AdditiveNoise):
         dimension: int,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
     ) -> "SphericalLaplace":
-        """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon.
-
-        Parameters
-        ----------
-        epsilon : float
-            The target.
-        delta : float, default 0.0
-            The target's delta.
-        dimension : int
-            How many entries a vector has.
-        adjacency : Adjacency or str, default "replace-one"
-            The neighbouring relation.
-
-        Returns
-        -------
-        SphericalLaplace
-            The mechanism.
-
-        Raises
-        ------
-        InvalidParameter
-            If a number is out of range.
-
-        """
+        """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon."""
         epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
         dimension = _validate.integer("dimension", dimension)
         contributions = Adjacency.of(adjacency).contributions
@@ -127,11 +102,6 @@ class SphericalLaplace(AdditiveNoise):
     def log_moment(self, s: Floats, adjacency: Adjacency) -> Floats:
         """Return log E exp(s * loss), rounded up."""
         return curve.log_moment(s, self.shift(adjacency), self.dimension)
-
-    def check_value(self, bounded: Bounded) -> None:
-        """Refuse a value of another dimension than was charged."""
-        super().check_value(bounded)
-        require_dimension(self.name, self.dimension, bounded)
 
     def noise(
         self, count: int, dimension: int, unit: float, generator: np.random.Generator

@@ -2,48 +2,25 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from noisette import _validate
 from noisette.core.storage.file import FileStore
 from noisette.core.storage.postgres import PostgresStore, is_address
-from noisette.core.storage.records import RESTORE, Charge, Cost, Header, Receipt
+from noisette.core.storage.records import Charge, Receipt
 from noisette.core.storage.stores import MemoryStore
 from noisette.errors import InvalidParameter, LedgerError
 
 Store = MemoryStore | FileStore | PostgresStore
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def store_at(path: str | os.PathLike[str]) -> FileStore | PostgresStore:
     """Return the store that an address means, not yet opened."""
     # Resolved now: a later chdir must not lead the charges to another file.
     return PostgresStore(str(path)) if is_address(path) else FileStore(_validate.real_path(path))
-
-
-def open_store(
-    path: str | os.PathLike[str], wanted: Header | None, given: Mapping[str, Any],
-    limit: Callable[[Header], Cost],
-) -> tuple[Store, Header]:  # fmt: skip
-    """Return the store at `path`, started there with `wanted` if there is none, and its header.
-
-    `limit` says what the sums of a ledger never exceed, and refuses a header that no ledger can
-    have; what is `given` must agree with it.
-    """
-    store = store_at(path)
-    header = store.create_or_read(wanted, None if wanted is None else limit(wanted))
-    try:
-        limit(header)
-    except InvalidParameter:
-        raise LedgerError(f"{store.title} is damaged; {RESTORE}. Nothing was charged.") from None
-    for name, value in given.items():
-        if value != getattr(header, name):
-            raise LedgerError(
-                f"the ledger at {store.title} has {name}={getattr(header, name)!r}, not "
-                f"{value!r}; open it with its own values or start another one."
-            )
-    return store, header
 
 
 class LedgerBooks:
@@ -204,8 +181,8 @@ class LedgerBooks:
         ([], {'first.ledger': True}, {'second.ledger': True})
 
         """
-        pairs = [[name, kind] for name, kind in columns.items()]
-        if not all(is_text(word) for pair in pairs for word in pair):
+        pairs = list(map(list, columns.items()))
+        if not all(map(is_text, [*columns, *columns.values()])):
             raise InvalidParameter("columns must be texts: the kind of each column by its name.")
         node = {"kind": "table", "table": self._table, "columns": pairs}
         if not any(node.items() <= known.items() for known in self._store.notes()):
@@ -268,8 +245,8 @@ class LedgerBooks:
     @property
     def people(self) -> dict[str, bool]:
         """Whether other ledgers are about the same people, as somebody has said, by their names."""
-        notes = [node for node in self._store.notes() if node["kind"] == "people"]
-        return {node["title"]: node["same"] for node in notes}
+        notes = self._store.notes()
+        return {node["title"]: node["same"] for node in notes if node["kind"] == "people"}
 
     @property
     def people_words(self) -> list[str]:
@@ -314,7 +291,7 @@ class LedgerBooks:
 
 def is_text(words: object) -> bool:
     """Whether it is a text that a file can hold: without half of a surrogate pair."""
-    return isinstance(words, str) and not any("\ud800" <= sign <= "\udfff" for sign in words)
+    return isinstance(words, str) and _HALF.search(words) is None
 
 
 def _tables(store: Store) -> list[tuple[str, dict[str, str]]]:

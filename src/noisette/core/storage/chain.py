@@ -56,7 +56,7 @@ else:
 FORMAT = 3
 _PAGE = 4096
 _FIRST = 3 * _PAGE
-_MAGIC = b"noisette ledger "
+MAGIC = b"noisette ledger "
 WAIT_SECONDS = 60.0
 _held: set[int] = set()
 
@@ -113,22 +113,17 @@ def unseal(line: bytes) -> tuple[str, dict[str, Any]]:
 def first_pages(header: dict[str, Any]) -> bytes:
     """Return the bytes of a file without records."""
     line = seal(header)
-    page = _MAGIC + b"%d\n" % FORMAT + line
+    page = MAGIC + b"%d\n" % FORMAT + line
     mark = _sealed_mark(Mark(0, _FIRST, _FIRST, line[:64].decode()))
     return b"".join(part.ljust(_PAGE, b"\0") for part in (page, mark, mark))
-
-
-def is_ledger(start: bytes) -> bool:
-    """Whether a file that begins so says that it is a ledger."""
-    return start.startswith(_MAGIC)
 
 
 def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:
     """Return the header's digest, which names this ledger among all others, and the header."""
     page = _read(file, 0, _PAGE)
     first, _, rest = page.partition(b"\n")
-    number = first.removeprefix(_MAGIC)
-    if not page.startswith(_MAGIC) or not number.isdigit() or int(number) < 2:
+    number = first.removeprefix(MAGIC)
+    if not page.startswith(MAGIC) or not number.isdigit() or int(number) < 2:
         raise Damaged
     if int(number) > FORMAT:
         raise Newer(number.decode())
@@ -137,7 +132,15 @@ def read_header(file: FileIO) -> tuple[str, dict[str, Any]]:
 
 def read_mark(file: FileIO) -> Mark:
     """Return where the chain ends."""
-    marks = [mark for page in (1, 2) if (mark := _mark_on(file, page)) is not None]
+    marks = []
+    for page in (1, 2):
+        text = _read(file, page * _PAGE, (page + 1) * _PAGE)
+        with contextlib.suppress(Damaged, KeyError, TypeError, ValueError):
+            _, node = unseal(text[: text.find(b"\n") + 1])
+            places = int(node["number"]), int(node["start"]), int(node["end"])
+            mark = Mark(*places, str(node["digest"]))
+            if mark.number == 0 or page == _page_of(mark):
+                marks.append(mark)
     if not marks or abs(marks[0].number - marks[-1].number) > 1:
         raise Damaged
     latest = max(marks)
@@ -155,16 +158,6 @@ def read_mark(file: FileIO) -> Mark:
             return latest  # an unfinished record: nobody was told that it is booked
         raise Damaged from None
     return Mark(latest.number + 1, latest.end, latest.end + len(line), digest, whole=False)
-
-
-def _mark_on(file: FileIO, page: int) -> Mark | None:
-    text = _read(file, page * _PAGE, (page + 1) * _PAGE)
-    try:
-        _, node = unseal(text[: text.find(b"\n") + 1])
-        mark = Mark(int(node["number"]), int(node["start"]), int(node["end"]), str(node["digest"]))
-    except (Damaged, KeyError, TypeError, ValueError):
-        return None
-    return mark if mark.number == 0 or page == _page_of(mark) else None
 
 
 def read_last(file: FileIO, mark: Mark) -> dict[str, Any] | None:

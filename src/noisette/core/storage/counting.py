@@ -6,7 +6,7 @@ itself number, digest and running totals. Whatever it is given:
 
 - **Sums only grow, exactly.** A cost is two numbers with a point or an exponent and without a sign,
   so neither negative, nor NaN, nor infinite. The sums are lists of floats, to which a cost is added
-  by Knuth's two-sum, without any rounding, as `records.Totals` adds up whole numbers.
+  by Knuth's two-sum, without any rounding, as `records.Totals` adds up fractions.
 - **Sums end at the limit** that the header names for its rule, the one that `Filter.accepts` uses
   plus half a unit in the last place, because that rounds the sum to a float first.
 - **What may be drawn again never grows.** Whoever goes on with a run must show a secret whose

@@ -51,6 +51,8 @@ _SILENT = {  # when no server has answered
 }
 
 
+# What a server answers that says no: trying again would not help.
+_REFUSED = "authentication", "does not exist", "no pg_hba.conf"
 _inherited: list[Any] = []  # connections of a parent: closing one here would end it there
 
 
@@ -62,7 +64,13 @@ class Database:
     """The server at one address. `name` is for messages only."""
 
     def __init__(self, address: str, name: str) -> None:
-        self._psycopg = _driver()
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtra(
+                "a ledger in PostgreSQL needs psycopg; pip install 'noisette[postgres]'."
+            ) from None
+        self._psycopg: Any = psycopg
         parts = urlsplit(address)
         self.address = address
         self.title = f"postgresql://{parts.hostname or 'localhost'}{parts.path}#{name}"
@@ -93,7 +101,10 @@ class Database:
             except _LostAnswer as error:
                 sent = sent or error.args[1]
                 if time.monotonic() - started > WAIT_SECONDS:
-                    raise LedgerError(self._unreachable() + _state(sent)) from None
+                    raise LedgerError(
+                        f"the server of {self.title} did not answer for {WAIT_SECONDS} seconds; "
+                        f"see that it runs and can be reached{_state(sent)}"
+                    ) from None
                 time.sleep(0.05)
             except self._psycopg.errors.UniqueViolation:
                 continue  # somebody without the lock was faster; look again
@@ -125,7 +136,9 @@ class Database:
                 raise self._psycopg.OperationalError("the server may not have waited for its disk")
             return answer
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            if not _broken(connection, error) and not _done(commits):
+            leaving = (error.sqlstate or "").startswith(("08", "57P"))
+            broken = connection.closed or connection.broken or leaving
+            if not broken and not _done(commits):
                 self._roll_back(connection)
                 raise
             self._drop()
@@ -157,7 +170,9 @@ class Database:
                 try:
                     connection.execute(_BEGIN)
                     if lock is not None:  # a statement of its own: the next sees what is there
-                        connection.execute(_LOCK, (_key(lock),))
+                        digest = hashlib.sha256(lock.encode()).digest()
+                        key = int.from_bytes(digest[:8], "big", signed=True)
+                        connection.execute(_LOCK, (key,))
                     answer = work(connection)
                     _commit(connection, commits)
                     if lock is not None:
@@ -183,9 +198,12 @@ class Database:
             try:
                 given = self._psycopg.conninfo.conninfo_to_dict(self.address)
                 self._connection = self._psycopg.connect(**_PATIENCE | given, autocommit=True)
-                self._connection.add_notice_handler(_listener(self._heard))
+                heard = self._heard  # and not the `Database`, which closes it at its own end
+                self._connection.add_notice_handler(
+                    lambda notice: heard.append(notice.severity_nonlocalized)
+                )
             except self._psycopg.OperationalError as error:
-                if _refused(error):
+                if any(words in str(error) for words in _REFUSED):
                     raise
                 raise _LostAnswer(error, False) from None
         return self._connection
@@ -195,12 +213,6 @@ class Database:
         if connection is not None:
             with contextlib.suppress(Exception):
                 connection.close()
-
-    def _unreachable(self) -> str:
-        return (
-            f"the server of {self.title} did not answer for {WAIT_SECONDS} seconds; see that it "
-            "runs and can be reached"
-        )
 
     def _explain(self, error: Exception) -> str:
         kinds = self._psycopg.errors
@@ -218,33 +230,6 @@ def _state(sent: bool) -> str:
     return ". It may have been charged." if sent else ". Nothing was charged."
 
 
-def _driver() -> Any:
-    try:
-        import psycopg
-    except ImportError:
-        raise MissingExtra(
-            "a ledger in PostgreSQL needs psycopg; pip install 'noisette[postgres]'."
-        ) from None
-    return psycopg
-
-
-def _key(text: str) -> int:
-    """Return the number of an advisory lock: 64 bits with a sign."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
-
-
-def _listener(heard: list[str]) -> Callable[[Any], None]:
-    """Return what the connection calls; it knows no `Database`, which closes it at its own end."""
-    return lambda notice: heard.append(notice.severity_nonlocalized)
-
-
-def _broken(connection: Any, error: Any) -> bool:
-    """Whether the connection is gone, or the server says that it is going."""
-    return bool(connection.closed or connection.broken) or (error.sqlstate or "").startswith(
-        ("08", "57P")
-    )
-
-
 def _commit(connection: Any, commits: list[Any]) -> None:
     commits.append(None)  # before it is sent: whatever happens now, it may have been done
     commits[-1] = connection.execute("COMMIT")
@@ -253,9 +238,3 @@ def _commit(connection: Any, commits: list[Any]) -> None:
 def _done(commits: list[Any]) -> bool:
     """Whether the server has answered the first commit."""
     return bool(commits) and getattr(commits[0], "statusmessage", None) == "COMMIT"
-
-
-def _refused(error: Any) -> bool:
-    """Whether the server answered, and said no: trying again would not help."""
-    text = str(error)
-    return any(word in text for word in ("authentication", "does not exist", "no pg_hba.conf"))

@@ -25,12 +25,20 @@ from noisette.core.storage.records import (
     charge_of,
     header_node,
     header_of,
+    pieces,
     totals_of,
 )
 from noisette.core.storage.stores import LastingStore, Node, T, advice_on
 from noisette.errors import LedgerError, NoisetteError
 
 _EARLIER = b"SQLite format 3\0"
+_FAILED = {
+    chain.Busy: f"was busy for {chain.WAIT_SECONDS:.0f} seconds; try again when others have "
+    "finished",
+    FileNotFoundError: f"is gone; {RESTORE}",
+    PermissionError: "cannot be written; make the file writable",
+    OSError: "could not be written; the disk is full or failing",
+}
 _OTHERS = {
     b"": f"is empty: its charges are lost; {RESTORE}",
     _EARLIER: "is not a noisette ledger of this version, but a database; if an earlier noisette "
@@ -80,7 +88,7 @@ class FileStore(LastingStore[_At]):
                 return sums.number
             if node["kind"] == "charge":
                 sums = sums.plus(node["cost"])
-            totals = [sums.number, *sums.columns()]
+            totals = [sums.number, pieces(sums.first), pieces(sums.second)]
             self._seen = chain.append(*at, {**node, "totals": totals})
             if "holder" in node:
                 self._holders[node.get("charge", sums.number)] = node["holder"]
@@ -152,14 +160,14 @@ class FileStore(LastingStore[_At]):
 
     def others(self) -> list[str]:
         """Return the paths of the other ledgers in this folder."""
-        return [str(path) for path in sorted(self.path.parent.iterdir()) if self._is_other(path)]
-
-    def _is_other(self, path: Path) -> bool:
-        with contextlib.suppress(OSError):
-            if path.is_file() and not path.samefile(self.path):
-                with path.open("rb") as file:
-                    return chain.is_ledger(file.read(32))
-        return False
+        found = []
+        for path in sorted(self.path.parent.iterdir()):
+            with contextlib.suppress(OSError):
+                if path.is_file() and not path.samefile(self.path):
+                    with path.open("rb") as file:
+                        if file.read(32).startswith(chain.MAGIC):
+                            found.append(str(path))
+        return found
 
     def copy_to(self, target: Path) -> None:
         """Write a copy, for a backup, of a ledger that was checked as a whole."""
@@ -235,25 +243,15 @@ class FileStore(LastingStore[_At]):
         path = self.path
         if isinstance(error, chain.Unsure):
             return f"{path} could not be written; the disk is failing. It may have been charged."
-        if isinstance(error, chain.Busy):
-            waited = f"{chain.WAIT_SECONDS:.0f} seconds"
-            advice = f"was busy for {waited}; try again when others have finished"
-        elif isinstance(error, FileNotFoundError):
-            advice = f"is gone; {RESTORE}"
-        elif isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS:
-            advice = "cannot be written; make the file writable"
-        elif isinstance(error, OSError):
-            advice = "could not be written; the disk is full or failing"
-        else:
-            advice = _OTHERS.get(self._first_bytes()) or advice_on(error)
-        return f"{path} {advice}. Nothing was charged."
-
-    def _first_bytes(self) -> bytes:
-        try:
-            with open(self.path, "rb") as file:
-                return file.read(len(_EARLIER))
-        except OSError:
-            return b"?"
+        if getattr(error, "errno", None) == errno.EROFS:
+            error = PermissionError()
+        for kind, advice in _FAILED.items():
+            if isinstance(error, kind):
+                return f"{path} {advice}. Nothing was charged."
+        start = b"?"
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            start = file.read(len(_EARLIER))
+        return f"{path} {_OTHERS.get(start) or advice_on(error)}. Nothing was charged."
 
 
 def _with(collected: dict[int, str], charges: list[Charge], first: int) -> list[Charge]:

@@ -2,6 +2,7 @@
 
 import math
 import secrets
+from fractions import Fraction
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -58,49 +59,33 @@ class Charge(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """How many charges were booked, and the exact sums of their costs in units of 2^-1074."""
+    """How many charges were booked, and the exact sums of their costs."""
 
     number: int = 0
-    first: int = 0
-    second: int = 0
-
-    @classmethod
-    def of(cls, number: int, first: list[float], second: list[float]) -> "Totals":
-        """Return the exact sums of two columns of costs."""
-        return cls(number, sum(map(_exact, first)), sum(map(_exact, second)))
+    first: Fraction = Fraction()
+    second: Fraction = Fraction()
 
     def plus(self, cost: Cost) -> "Totals":
         """Return the totals after one more charge."""
-        return Totals(self.number + 1, self.first + _exact(cost[0]), self.second + _exact(cost[1]))
-
-    def columns(self) -> tuple[list[float], list[float]]:
-        """Return, for each sum, a few floats that add up to it exactly: mostly one or two."""
-        return _pieces(self.first), _pieces(self.second)
+        first, second = map(Fraction.from_float, cost)
+        return Totals(self.number + 1, self.first + first, self.second + second)
 
     def costs(self) -> list[Cost]:
         """Return a few costs with exactly these sums, so that a filter rounds only once."""
-        return list(zip_longest(*self.columns(), fillvalue=0.0))
+        return list(zip_longest(pieces(self.first), pieces(self.second), fillvalue=0.0))
 
     def rounded(self) -> Cost:
         """Return the sums, each rounded once."""
-        return self.first / _ONE, self.second / _ONE
+        return float(self.first), float(self.second)
 
 
-_ONE = 2**1074  # every float is a whole number of 2^-1074
-
-
-def _exact(value: float) -> int:
-    numerator, denominator = value.as_integer_ratio()
-    return numerator * (_ONE // denominator)
-
-
-def _pieces(total: int) -> list[float]:
-    """Return floats that add up to `total` exactly, the largest first."""
-    pieces = []
+def pieces(total: Fraction) -> list[float]:
+    """Return floats that add up to `total` exactly, the largest first: mostly one or two."""
+    found = []
     while total:
-        pieces.append(total / _ONE)  # Python divides whole numbers with one rounding
-        total -= _exact(pieces[-1])
-    return pieces
+        found.append(float(total))  # rounded once
+        total -= Fraction.from_float(found[-1])
+    return found
 
 
 class Drawn(NamedTuple):
@@ -151,8 +136,7 @@ def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:
         name: value for name, value in words.items() if value != _LATER.get(name)
     }
     if draws is not None:
-        node["run"] = [draws.epsilon, draws.delta]
-        node |= _drawn_node(draws.holder, draws.drawn)
+        node |= {"run": [draws.epsilon, draws.delta], **drawn_node(draws.holder, draws.drawn)}
     return node
 
 
@@ -174,25 +158,13 @@ def totals_of(node: dict[str, Any] | None) -> Totals:
     """Return the running totals behind a record; none at all before the first."""
     if node is None:
         return Totals()
-    totals = Totals.of(*node["totals"])
-    if type(totals.number) is not int or min(totals.number, totals.first, totals.second) < 0:
+    number, *columns = node["totals"]
+    first, second = (sum(map(Fraction.from_float, each), Fraction()) for each in columns)
+    if type(number) is not int or number < 0 or min(first, second) < 0:
         raise Damaged
-    return totals
+    return Totals(number, first, second)
 
 
-def draws_node(number: int, holder: str, drawn: Drawn) -> dict[str, Any]:
-    """Return the record of who may draw under a charge, and what may be drawn already."""
-    return {"kind": "draws", "charge": number, **_drawn_node(holder, drawn)}
-
-
-def _drawn_node(holder: str, drawn: Drawn) -> dict[str, Any]:
+def drawn_node(holder: str, drawn: Drawn) -> dict[str, Any]:
+    """Return who may draw under a charge, and what may be drawn already."""
     return {"holder": holder, "counts": drawn.counts, "bounds": drawn.bounds}
-
-
-def run_of(first: dict[str, Any], last: dict[str, Any]) -> tuple[Charge, Draws]:
-    """Return a charge and what its run must find again, from its record and its latest draws."""
-    epsilon, delta = first["run"]
-    drawn = Drawn(tuple(last["counts"]), tuple(last["bounds"]))
-    if not all(type(n) is int and n >= 0 for n in drawn.counts):
-        raise Damaged
-    return charge_of(first), Draws(epsilon, delta, last["holder"], drawn)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
-from noisette.core.storage.chain import FORMAT, Newer
+from noisette.core.storage.chain import FORMAT, Damaged, Newer
 from noisette.core.storage.records import (
     RESTORE,
     Charge,
@@ -16,8 +16,8 @@ from noisette.core.storage.records import (
     Receipt,
     Totals,
     charge_node,
-    draws_node,
-    run_of,
+    charge_of,
+    drawn_node,
 )
 from noisette.errors import InvalidParameter, LedgerError
 
@@ -226,7 +226,7 @@ class LastingStore(ABC, Generic[At]):
                 raise LedgerError(
                     "this run was resumed elsewhere, so it may draw no more noise here; stop it."
                 )
-            return draws_node(number, holder, drawn)
+            return {"kind": "draws", "charge": number, **drawn_node(holder, drawn)}
 
         self._append(make)
 
@@ -238,7 +238,12 @@ class LastingStore(ABC, Generic[At]):
         ends = self._ends(at, number)
         if ends is None or "run" not in ends[0]:
             raise LedgerError(f"{self.title} has no run with number {number} to be resumed.")
-        return run_of(*ends)
+        first, last = ends
+        epsilon, delta = first["run"]
+        drawn = Drawn(tuple(last["counts"]), tuple(last["bounds"]))
+        if not all(type(n) is int and n >= 0 for n in drawn.counts):
+            raise Damaged
+        return charge_of(first), Draws(epsilon, delta, last["holder"], drawn)
 
     def claim(
         self, number: int, holder: str, check: Callable[[Drawn], None] | None = None
@@ -247,21 +252,22 @@ class LastingStore(ABC, Generic[At]):
         found: list[Drawn] = []
 
         def make(at: At, spent: Totals) -> Node:
-            found[:] = [self._run(at, number)[1].drawn]
+            drawn = self._run(at, number)[1].drawn
             if check is not None:
-                check(found[0])  # what it raises leaves the permit where it is
-            return draws_node(number, holder, found[0])
+                check(drawn)  # what it raises leaves the permit where it is
+            found[:] = [drawn]
+            return {"kind": "draws", "charge": number, **drawn_node(holder, drawn)}
 
         self._append(make)
         return found[0]
 
     def collect(self, number: int, digest: str, label: str) -> None:
         """Write down the digest of the result that a charge paid for, once."""
-        node = {"kind": "collected", "of": number, "digest": digest, "label": label}
 
         def make(at: At, spent: Totals) -> Node | None:
-            news = _is_news(self._charges(at, number, 1), self.title, number, digest)
-            return node if news else None
+            if not _is_news(self._charges(at, number, 1), self.title, number, digest):
+                return None
+            return {"kind": "collected", "of": number, "digest": digest, "label": label}
 
         self._append(make)
 
@@ -270,10 +276,8 @@ class LastingStore(ABC, Generic[At]):
         found = self._reading(lambda at: self._around(at, number))
         if found is None:
             raise LedgerError(f"{self.title} has no charge with number {number}.")
-        before, after = found
-        return {
-            "format": 1, "ledger": self.id, "charge": number, "before": before, "after": after
-        }  # fmt: skip
+        place = {"before": found[0], "after": found[1]}
+        return {"format": 1, "ledger": self.id, "charge": number, **place}
 
     def note(self, node: Node) -> None:
         """Add a record that costs nothing."""
