@@ -132,7 +132,7 @@ def read(path: str | os.PathLike[str], what: str, most: int = LARGEST_TEXT) -> b
     """Return the bytes of a file that is said to be a `what`, or say why not."""
     try:
         with opened(path, most=most) as file:
-            return b"".join(iter(lambda: file.read(1 << 20), b""))
+            return file.readall()
     except FileNotFoundError:
         raise InvalidParameter(f"there is no {what} {path}.") from None
     except IsADirectoryError:

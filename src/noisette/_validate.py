@@ -64,6 +64,8 @@ non_negative = partial(
 """In [0, inf)."""
 fraction = partial(_number, wanted="a number in (0, 1)", least=_ABOVE_0, most=_BELOW_1)
 """In (0, 1), both ends excluded."""
+probability = partial(_number, wanted="a number in [0, 1]", least=0.0, most=1.0)
+"""In [0, 1]."""
 rate = partial(_number, wanted="a sampling rate in (0, 1]", least=_ABOVE_0, most=1.0)
 """In (0, 1]."""
 
@@ -75,10 +77,16 @@ def boolean(name: str, value: object) -> bool:
     return value
 
 
+named_epsilon = partial(
+    _number, wanted="a positive, finite number (1.0 is a common choice, smaller is more private)",
+    least=_ABOVE_0, most=_FINITE,
+)  # fmt: skip
+"""In (0, inf): the privacy parameter under a name of its own."""
+
+
 def epsilon(value: object, name: str = "epsilon") -> float:
     """Return the privacy parameter epsilon as a float in (0, inf)."""
-    wanted = "a positive, finite number (1.0 is a common choice, smaller is more private)"
-    return _number(name, value, wanted, _ABOVE_0, _FINITE)
+    return named_epsilon(name, value)
 
 
 def delta(value: object, name: str = "delta") -> float:

@@ -18,7 +18,7 @@ open bound of dates is the first day of 1900 or of 2100, and every day between i
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -108,61 +108,41 @@ class Grid:
         return np.where(np.isnan(placed), np.nan, self.points[index])
 
 
-class Placed:
-    """A column of numbers as a grid sees it, some rows at a time.
-
-    Those outside of the grid are moved to its ends; where `up` is given, all are snapped.
-    """
-
-    def __init__(self, column: Any, grid: Grid, *, up: bool | None = None) -> None:
-        self._column, self._grid, self._up = column, grid, up
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, rows: slice) -> Floats:
-        values = np.asarray(self._column[rows], dtype=float)
-        return (
-            self._grid.place(values)
-            if self._up is None
-            else self._grid.snapped(values, up=self._up)
-        )
-
-
 def ranks_at(column: Any, grid: Grid, weights: Any, *, up: bool | None = None) -> Ranks:
-    """Return the ranks of a column at the candidates, which a column in parts knows already."""
+    """Return the ranks of a column at the candidates, which a column in parts knows already.
+
+    Values outside of the grid are moved to its ends; where `up` is given, all are snapped.
+    """
     known: dict[bool | None, Ranks] | None = getattr(column, "ranks", None)
     if known is not None:
         return known[up]
-    return Ranks(Placed(column, grid, up=up), grid.points, weights)
+    place = grid.place if up is None else partial(grid.snapped, up=up)
+    return Ranks(column, grid.points, weights, place)
 
 
 @lru_cache(maxsize=256)
 def _made(grid: Grid) -> tuple[Floats, Floats]:
     low, high = grid.ends
     bounded = grid.low is not None and grid.high is not None
-    points = np.unique(np.concatenate([[low, high], *_inside(grid, bounded=bounded)]))
+    inside = [_uniform(low, high)] if bounded or grid.dates else []
+    if grid.dates and high - low < _MOST_DAYS:
+        inside.append(np.arange(math.floor(low) + 1.0, high))
+    elif not grid.dates:
+        written = _numbers()
+        inside.append(written[(written > low) & (written < high)])
+    points = np.unique(np.concatenate([[low, high], *inside]))
     edges = np.concatenate([[low], points[1:] / 2.0 + points[:-1] / 2.0, [high]])
     even = np.diff(edges / (high / 2.0 - low / 2.0)) / 2.0
-    prior = np.diff(_decades(edges)) + (points == 0.0)
+    # How many decades beyond 10^-6 a number is, with its sign.
+    decades = np.sign(edges) * (np.log10(np.abs(edges) + _LEAST) - math.log10(_LEAST))
+    prior = np.diff(decades) + (points == 0.0)
     prior /= prior.sum()
     if grid.dates or bounded:
         prior = even if grid.dates else prior / 2.0 + even / 2.0
     log_prior = np.log(np.maximum(prior, 1e-12))
-    for array in (points, log_prior):
-        array.setflags(write=False)
+    points.setflags(write=False)
+    log_prior.setflags(write=False)
     return points, log_prior
-
-
-def _inside(grid: Grid, *, bounded: bool) -> list[Floats]:
-    """Return the candidates between the ends."""
-    low, high = grid.ends
-    if grid.dates:
-        days = np.arange(math.floor(low) + 1.0, high) if high - low < _MOST_DAYS else np.zeros(0)
-        return [days, _uniform(low, high)]
-    written = _numbers()
-    written = written[(written > low) & (written < high)]
-    return [written, _uniform(low, high)] if bounded else [written]
 
 
 def _uniform(low: float, high: float) -> Floats:
@@ -175,19 +155,15 @@ def _uniform(low: float, high: float) -> Floats:
     return np.asarray(low * (1.0 - share) + high * share)  # the span may overflow
 
 
-def _decades(x: Floats) -> Floats:
-    """Return how many decades beyond 10^-6 a number is, with its sign."""
-    return np.asarray(np.sign(x) * (np.log10(np.abs(x) + _LEAST) - math.log10(_LEAST)))
-
-
 @lru_cache(maxsize=1)
 def _numbers() -> Floats:
     """Return the numbers that people write, of both signs, and 0."""
     two, three = np.arange(10.0, 100.0), np.arange(100.0, 1000.0)
-    parts = [two / 10.0 ** (1 - k) for k in range(-6, 0)]  # divided: 3.7 is the float of 37 / 10
-    parts += [three / 10.0 ** (2 - k) for k in range(3)]
-    parts += [three * 10.0 ** (k - 2) for k in range(3, 6)]
-    parts += [two * 10.0 ** (k - 1) for k in range(6, 12)]
-    parts.append(np.arange(1000.0, _YEARS))
-    positive = np.unique(np.concatenate([*parts, [_MOST]]))
+    tens = np.array([1e2, 1e3, 1e4, 1e5, 1e6, 1e7])[:, None]
+    parts = [
+        two / tens, three / [[100.0], [10.0], [1.0]],  # divided: 3.7 is the float of 37 / 10
+        three * [[10.0], [100.0], [1000.0]], two * (1000.0 * tens), np.arange(1000.0, _YEARS),
+        np.array([_MOST]),
+    ]  # fmt: skip
+    positive = np.unique(np.concatenate(list(map(np.ravel, parts))))
     return np.concatenate([-positive[::-1], [0.0], positive])

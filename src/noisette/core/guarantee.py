@@ -309,11 +309,13 @@ class Guarantee:
             All fields, the plan and the statement.
 
         """
-        found = {name: getattr(self, name) for name in _PLAIN}
+        found = dict(vars(self))
+        plan = found.pop("plan")
+        for name in ("public", "proofs", "notes"):
+            found[name] = list(found[name])
         return {
-            "noisette_guarantee": FORMAT, "adjacency": self.adjacency.value,
-            **{name: list(v) if isinstance(v, tuple) else v for name, v in found.items()},
-            "plan": self.plan.to_dict(), "statement": self.statement(),
+            "noisette_guarantee": FORMAT, "adjacency": self.adjacency.value, **found,
+            "plan": plan.to_dict(), "statement": self.statement(),
         }  # fmt: skip
 
     def to_json(self) -> str:

@@ -22,8 +22,10 @@ def private_root(
     is read twice: brentq reads both ends, and its answer is one of the numbers it has read.
     """
     excess = cache(excess)
-    root = float(brentq(excess, low, high, xtol=xtol, rtol=rtol))
-    return moved(root, lambda x: excess(x) <= 0.0, move)
+    x, turn = float(brentq(excess, low, high, xtol=xtol, rtol=rtol)), 0
+    while not excess(x) <= 0.0:
+        x, turn = move(x, turn), turn + 1
+    return x
 
 
 def moved(

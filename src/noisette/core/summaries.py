@@ -7,7 +7,7 @@ in every order.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,10 +37,14 @@ class Ranks:
         slice: only some of the rows are looked at at a time.
     candidates : public, increasing.
     weights : of the rows; None is 1 for each.
+    place : moves values to where they count, row by row.
 
     """
 
-    def __init__(self, values: Any, candidates: Any, weights: Any = None) -> None:
+    def __init__(
+        self, values: Any, candidates: Any, weights: Any = None,
+        place: Callable[[Floats], Floats] | None = None,
+    ) -> None:  # fmt: skip
         self.candidates = np.asarray(candidates, dtype=np.float64)
         if self.candidates.ndim != 1 or not (np.diff(self.candidates) > 0.0).all():
             raise InvalidParameter("candidates must be an increasing list of numbers.")
@@ -51,25 +55,18 @@ class Ranks:
         for start in range(0, count, _ROWS):  # sums of multiples of 2^-20 are exact in any order
             part = slice(start, min(start + _ROWS, count))
             block = np.asarray(values[part], dtype=np.float64)
-            below, up_to, total = self._counted(block, None if w is None else w[part])
-            self._below += below
-            self._up_to += up_to
-            self._total += total
-
-    def _counted(self, values: Floats, weights: Floats | None) -> tuple[Floats, Floats, float]:
-        """Return the weight of rows below, and up to, each candidate, and of all rows."""
-        if weights is None:
-            ordered = np.sort(values)  # NaN stands last
-            ordered = ordered[: len(ordered) - int(np.isnan(values).sum())]
-            below, up_to = (
-                np.searchsorted(ordered, self.candidates, side).astype(np.float64)
-                for side in ("left", "right")
-            )
-            return below, up_to, float(len(ordered))
-        w = weights * ~np.isnan(values)
-        below = self._before(np.searchsorted(self.candidates, values, side="right"), w)
-        up_to = self._before(np.searchsorted(self.candidates, values, side="left"), w)
-        return below, up_to, float(w.sum())
+            block = block if place is None else place(block)
+            if w is None:
+                ordered = np.sort(block)  # NaN stands last
+                ordered = ordered[: len(ordered) - int(np.isnan(block).sum())]
+                self._below += np.searchsorted(ordered, self.candidates, "left")
+                self._up_to += np.searchsorted(ordered, self.candidates, "right")
+                self._total += len(ordered)
+            else:
+                own = w[part] * ~np.isnan(block)
+                self._below += self._before(np.searchsorted(self.candidates, block, "right"), own)
+                self._up_to += self._before(np.searchsorted(self.candidates, block, "left"), own)
+                self._total += float(own.sum())
 
     def _before(self, first: Any, weights: Floats) -> Floats:
         """Return the weight of rows whose `first` candidate comes no later, per candidate."""
@@ -175,7 +172,10 @@ def histogram(
     # proof: HISTOGRAM
     if len(columns) != len(levels):
         raise InvalidParameter("histogram needs one number of levels for each column.")
-    counts = [_counts(codes, size, weights) for codes, size in zip(columns, levels, strict=True)]
+    counts = [
+        summed(partial(part_counts, size), codes, weights)  # exact
+        for codes, size in zip(columns, levels, strict=True)
+    ]
     value = np.concatenate(counts)
     if l1:
         move = float(adjacency.contributions * len(columns))
@@ -198,7 +198,7 @@ class CountedKeys(Sequence[tuple[int, int]]):
 
     def __init__(self, codes: Sequence[Any]) -> None:
         self._codes = codes
-        self._starts = np.cumsum([1, *(len(each) for each in codes)])
+        self._starts = np.cumsum([1, *map(len, codes)])
 
     def __repr__(self) -> str:
         return "<CountedKeys>"
@@ -225,21 +225,19 @@ def key_counts(
     missing cells is no exception; it may pass as any other and means nothing.
     """
     # proof: CATEGORY-THRESHOLD
-    keys, counts, number = list[Any](), [np.zeros(1)], 0
-    for column, codes in enumerate(columns):
-        number = column + 1
+    keys, counts = list[Any](), [np.zeros(1)]
+    for codes in columns:
         if isinstance(codes, KnownCounts):
             found = codes.counts
         else:
             codes = np.asarray(codes, dtype=np.int64)
-            found = _counts(codes, int(codes.max(initial=-1)) + 1, weights)
+            found = part_counts(int(codes.max(initial=-1)) + 1, codes, weights)
         present = np.nonzero(found > 0.0)[0]
         keys.append(present)
         counts.append(found[present])
-    move = count_move(number, adjacency)
-    return Bounded(np.concatenate(counts), adjacency, "CATEGORY-THRESHOLD", l2=move), CountedKeys(
-        keys
-    )
+    move = count_move(len(keys), adjacency)
+    value = Bounded(np.concatenate(counts), adjacency, "CATEGORY-THRESHOLD", l2=move)
+    return value, CountedKeys(keys)
 
 
 def _weights(weights: Any, rows: int) -> Floats:
@@ -250,11 +248,6 @@ def _weights(weights: Any, rows: int) -> Floats:
     if w.shape != (rows,) or not ((w >= 0.0) & (w <= 1.0)).all():
         raise InvalidData("weights must be one number between 0 and 1 for each row.")
     return np.asarray(np.floor(w * _WEIGHT_UNIT) / _WEIGHT_UNIT)
-
-
-def _counts(codes: Any, levels: int, weights: Any) -> Floats:
-    found: Floats = summed(partial(part_counts, levels), codes, weights)  # exact
-    return found
 
 
 def part_counts(levels: int, codes: Any, weights: Any) -> Floats:

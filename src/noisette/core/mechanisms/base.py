@@ -7,6 +7,7 @@ the sum is `Adjacency.contributions` times C, so one mechanism has one curve per
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.errors import InvalidParameter, PermitError
 
+Checks = dict[str, Callable[[str, Any], object]]
 BULK = 1 << 13  # numbers in one sum; below, loading compiled code costs more than it saves
 
 
@@ -46,6 +48,11 @@ class Mechanism(ABC):
     """Which bound of a `Bounded` the proof needs: ``l2``, ``l1``, ``linf`` or ``categories``."""
     proof: ClassVar[str]
     """Id of the theorem in docs/theory/theorems.md."""
+    checks: ClassVar[Checks] = {}
+    """What returns the value of a field, or refuses it."""
+
+    def __post_init__(self) -> None:
+        _validate.fields(self, **self.checks)
 
     @abstractmethod
     def pure_epsilon(self, adjacency: Adjacency) -> float:
@@ -107,9 +114,7 @@ class AdditiveNoise(Mechanism):
     proportional: ClassVar[bool] = False
     """Whether a value that moves by a share c of its bound costs c times as much, in pure epsilon
     or in mu: what PER-PERSON-SCALE needs."""
-
-    def __post_init__(self) -> None:
-        _validate.fields(self, noise_multiplier=_validate.positive)
+    checks: ClassVar[Checks] = {"noise_multiplier": _validate.positive}
 
     @classmethod
     def of(cls, noise_multiplier: float, dimension: int) -> "AdditiveNoise":

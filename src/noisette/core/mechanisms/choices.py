@@ -1,6 +1,7 @@
 """Mechanisms that answer with a category: the exponential mechanism, and randomised response."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded, InKernel
-from noisette.core.mechanisms.base import Mechanism, require_scale
+from noisette.core.mechanisms.base import Checks, Mechanism, require_scale
 from noisette.core.mechanisms.spherical_laplace_curve import response_log_moment
 from noisette.errors import InvalidParameter, PermitError, Unproven
 
@@ -57,10 +58,7 @@ class Exponential(Mechanism):
     name: ClassVar[str] = "exponential"
     norm: ClassVar[str] = "linf"
     proof: ClassVar[str] = "EXPONENTIAL-BR"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
-        _validate.boolean("monotone", self.monotone)
+    checks: ClassVar[Checks] = {"epsilon": _validate.named_epsilon, "monotone": _validate.boolean}
 
     def _check(self, adjacency: Adjacency) -> None:
         if self.monotone and adjacency is not Adjacency.ADD_REMOVE:
@@ -154,12 +152,12 @@ class RandomizedResponse(Mechanism):
     name: ClassVar[str] = "randomized-response"
     norm: ClassVar[str] = "categories"
     proof: ClassVar[str] = "RANDOMIZED-RESPONSE"
+    checks: ClassVar[Checks] = {
+        "epsilon": _validate.named_epsilon, "categories": partial(_validate.integer, least=2)
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
-        object.__setattr__(
-            self, "categories", _validate.integer("categories", self.categories, least=2)
-        )
+        super().__post_init__()
         if self.categories > _MOST:
             raise InvalidParameter(
                 f"randomised response is drawn in 64 bits, for at most 2^62 categories; "

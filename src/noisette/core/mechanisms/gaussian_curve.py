@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
+from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.roots import moved
 from noisette.errors import InvalidParameter
@@ -166,20 +167,13 @@ def gdp_log_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
     return _read(mu, epsilon, 1)
 
 
-def _check_delta(delta: float) -> float:
-    value = float(delta)
-    if not 0.0 <= value <= 1.0:
-        raise InvalidParameter(f"delta must be a number in [0, 1]; got {delta!r}.")
-    return value
-
-
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Return the smallest epsilon >= 0 with delta(epsilon) <= delta, rounded up.
 
     0 when delta(0) <= delta; inf when delta = 0 < mu or mu = inf and delta < 1. The result is
     re-checked: gdp_delta(mu, result) <= delta holds in floating point.
     """
-    target, mu = _check_delta(delta), float(mu)
+    target, mu = _validate.probability("delta", delta), float(mu)
     at_zero = float(gdp_delta(mu, 0.0))  # which refuses a mu below 0
     if target == 1.0 or mu == 0.0:
         return 0.0
@@ -210,7 +204,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     epsilon must be >= 0. 0 when delta = 0 and epsilon < inf; inf when delta = 1 or
     epsilon = inf. gdp_delta(result, epsilon) <= delta holds in floating point.
     """
-    target, eps = _check_delta(delta), float(epsilon)
+    target, eps = _validate.probability("delta", delta), float(epsilon)
     if not eps >= 0.0:
         raise InvalidParameter(f"epsilon must be a number that is at least 0; got {epsilon!r}.")
     if target == 1.0 or eps == math.inf:

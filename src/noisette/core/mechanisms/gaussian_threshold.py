@@ -11,7 +11,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
-from noisette.core.mechanisms.base import Mechanism, on_grid
+from noisette.core.mechanisms.base import Checks, Mechanism, on_grid
 from noisette.core.mechanisms.gaussian import Gaussian
 from noisette.core.summaries import count_move
 from noisette.errors import PermitError
@@ -64,13 +64,10 @@ class GaussianThreshold(Mechanism):
     name: ClassVar[str] = "gaussian-threshold"
     norm: ClassVar[str] = "l2"
     proof: ClassVar[str] = "CATEGORY-THRESHOLD"
-
-    def __post_init__(self) -> None:
-        whole = _validate.integer
-        _validate.fields(
-            self, noise_multiplier=_validate.positive, delta_mass=_validate.fraction,
-            columns=whole, keys=whole,
-        )  # fmt: skip
+    checks: ClassVar[Checks] = {
+        "noise_multiplier": _validate.positive, "delta_mass": _validate.fraction,
+        "columns": _validate.integer, "keys": _validate.integer,
+    }  # fmt: skip
 
     @property
     def additive(self) -> Gaussian:
@@ -79,7 +76,7 @@ class GaussianThreshold(Mechanism):
 
     def shift(self, adjacency: Adjacency) -> float:
         """Return sensitivity / noise scale between neighbours."""
-        return self.additive.shift(adjacency)
+        return adjacency.contributions / self.noise_multiplier
 
     def sigma(self, adjacency: Adjacency) -> float:
         """Return the standard deviation of the noise on one count."""

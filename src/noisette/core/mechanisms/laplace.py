@@ -13,6 +13,7 @@ from noisette.core.bounded import Bounded
 from noisette.core.mechanisms import spherical_laplace_curve as curve
 from noisette.core.mechanisms.base import (
     AdditiveNoise,
+    Checks,
     Mechanism,
     on_grid,
     require_scale,
@@ -117,9 +118,7 @@ class LaplaceVector(Mechanism):
     name: ClassVar[str] = "laplace-vector"
     norm: ClassVar[str] = "l1"
     proof: ClassVar[str] = "LAPLACE-L1"
-
-    def __post_init__(self) -> None:
-        _validate.fields(self, noise_multiplier=_validate.positive)
+    checks: ClassVar[Checks] = AdditiveNoise.checks
 
     def pure_epsilon(self, adjacency: Adjacency) -> float:
         """Return (l1 sensitivity) / b."""

@@ -25,6 +25,7 @@ with k~ = k, or a little less for Gaussian noise because psi is then strictly co
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -35,7 +36,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import spherical_laplace_curve as curve
-from noisette.core.mechanisms.base import AdditiveNoise
+from noisette.core.mechanisms.base import AdditiveNoise, Checks
 from noisette.core.mechanisms.gaussian import Gaussian
 from noisette.core.mechanisms.gaussian_curve import stated_delta
 from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
@@ -100,16 +101,16 @@ class ObjectiveNoise(AdditiveNoise):
     name: ClassVar[str] = "objective-noise"
     norm: ClassVar[str] = "l2"
     proof: ClassVar[str] = "OBJECTIVE-PERTURBATION"
+    checks: ClassVar[Checks] = {
+        **AdditiveNoise.checks, "law": partial(_validate.choice, allowed=LAWS),
+        "shape": partial(_validate.choice, allowed=SHAPES), "curvature": _validate.positive,
+        "classes": partial(_validate.integer, least=2), "persons": _validate.boolean,
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dimension is not None:
             _validate.fields(self, dimension=_validate.integer)
-        _validate.choice("law", self.law, LAWS)
-        _validate.choice("shape", self.shape, SHAPES)
-        _validate.fields(self, curvature=_validate.positive)
-        object.__setattr__(self, "classes", _validate.integer("classes", self.classes, least=2))
-        _validate.boolean("persons", self.persons)
 
     @property
     def additive(self) -> Gaussian | SphericalLaplace:

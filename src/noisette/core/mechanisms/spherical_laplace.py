@@ -13,6 +13,7 @@ from noisette.core.mechanisms import spherical_laplace_curve as curve
 from noisette.core.mechanisms.base import (
     BULK,
     AdditiveNoise,
+    Checks,
     smallest_multiplier,
 )
 
@@ -49,10 +50,7 @@ class SphericalLaplace(AdditiveNoise):
     proof: ClassVar[str] = "SPHERICAL-LAPLACE"
     in_steps: ClassVar[bool] = True
     proportional: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.fields(self, dimension=_validate.integer)
+    checks: ClassVar[Checks] = {**AdditiveNoise.checks, "dimension": _validate.integer}
 
     @classmethod
     def calibrated(
