@@ -7,6 +7,7 @@ imported, by ``python -m noisette`` and nobody else.
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -35,16 +36,6 @@ def __getattr__(name: str) -> Any:
     return getattr(home, name)
 
 
-def validate_data(*given: Any, **more: Any) -> Any:
-    """Return what scikit-learn's function of this name returns."""
-    return _checked("validate_data", *given, **more)
-
-
-def check_array(*given: Any, **more: Any) -> Any:
-    """Return what scikit-learn's function of this name returns."""
-    return _checked("check_array", *given, **more)
-
-
 def _checked(name: str, *given: Any, **more: Any) -> Any:
     from sklearn import config_context
     from sklearn.utils import validation
@@ -52,6 +43,10 @@ def _checked(name: str, *given: Any, **more: Any) -> Any:
     # Even where scikit-learn is set to trust the data: a NaN would pass through every noise.
     with config_context(assume_finite=False):
         return getattr(validation, name)(*given, **more)
+
+
+validate_data = partial(_checked, "validate_data")
+check_array = partial(_checked, "check_array")
 
 
 class _Base:

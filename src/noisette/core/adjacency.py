@@ -72,15 +72,11 @@ class Adjacency(Enum):
     ZERO_OUT = "zero-out"
     ADD_REMOVE = "add-remove"
 
-    contributions: int
-    """How many contribution bounds C a sum can move by between neighbours: 2, 1 or 1."""
-    size_is_public: bool
-    """Whether both neighbours have the same number of rows, so that n reveals nothing."""
-
     def __init__(self, name: str) -> None:
-        # proof: ADJACENCY
-        self.contributions = 2 if name == "replace-one" else 1
+        self.contributions = 2 if name == "replace-one" else 1  # proof: ADJACENCY
+        """How many contribution bounds C a sum can move by between neighbours: 2, 1 or 1."""
         self.size_is_public = name != "add-remove"
+        """Whether both neighbours have the same number of rows, so that n reveals nothing."""
 
     @classmethod
     def of(cls, value: "str | Adjacency") -> "Adjacency":

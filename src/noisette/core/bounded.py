@@ -117,9 +117,7 @@ class Bounded:
         else:
             object.__setattr__(self, "value", self._array())
             dimension = self.value.size
-        object.__setattr__(self, "adjacency", adjacency)
-        object.__setattr__(self, "norm", norm)
-        object.__setattr__(self, "dimension", dimension)
+        vars(self).update(adjacency=adjacency, norm=norm, dimension=dimension)
 
     def _array(self) -> NDArray[Any]:
         """Return the value as numbers that a theorem speaks of."""

@@ -221,10 +221,10 @@ class Given:
             bad = bool(np.any(size >= _told_apart(there.dtype.type)))
             bad = bad or (whole and bool(np.any(there[~np.isnan(there)] % 1.0 != 0.0)))
         else:
-            cells = self.values.tolist() if kind == "O" else ()
-            points = [cell for cell in cells if isinstance(cell, _FLOAT)]
-            bad = any(map(_is_untold, points))
-            bad = bad or (whole and any(cell == cell and cell % 1.0 != 0.0 for cell in points))
+            bad = False
+            for cell in self.values.tolist() if kind == "O" else ():
+                if isinstance(cell, _FLOAT) and not bad:
+                    bad = _is_untold(cell) or (whole and cell == cell and cell % 1.0 != 0.0)
         if bad:
             raise InvalidData(UNTOLD.format(where))
 

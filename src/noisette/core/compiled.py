@@ -11,7 +11,7 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,17 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         beside = Path(function.__code__.co_filename).parent / "__pycache__"
-        if getattr(config, "CACHE_LOCATOR_CLASSES", ""):  # numba 0.61: somebody knows better
+        before = config.CACHE_DIR
+        known = getattr(config, "CACHE_LOCATOR_CLASSES", "")  # numba 0.61: somebody knows better
+        if not known and (before or not _writable(beside)):
+            folder = _folder()
+            if folder is None:
+                return numba.njit(**settings)(function)
+            config.CACHE_DIR = str(folder)
+        try:
             return numba.njit(cache=True, **settings)(function)
-        if not config.CACHE_DIR and _writable(beside):
-            return numba.njit(cache=True, **settings)(function)
-        folder = _folder()
-        if folder is None:
-            return numba.njit(**settings)(function)
-        with _kept_in(folder):
-            return numba.njit(cache=True, **settings)(function)
+        finally:
+            config.CACHE_DIR = before
 
     return decorate
 
@@ -86,13 +88,3 @@ def only_ours(folder: Path) -> bool:
         if loose or found.st_uid not in trusted:
             return False
     return True
-
-
-@contextlib.contextmanager
-def _kept_in(folder: Path) -> Iterator[None]:
-    """Let numba take `folder` for the functions that are decorated meanwhile."""
-    before, config.CACHE_DIR = config.CACHE_DIR, str(folder)
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before

@@ -17,7 +17,7 @@ open bound of dates is the first day of 1900 or of 2100, and every day between i
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -48,29 +48,27 @@ class Grid:
     low: float | None = None
     high: float | None = None
     dates: bool = False
+    ends: tuple[float, float] = field(init=False, repr=False, compare=False)
+    """The first and the last candidate."""
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
             bound = getattr(self, name)
             if bound is not None:
                 object.__setattr__(self, name, _validate.real(name, bound) + 0.0)
-        low, high = self.ends
+        first, last = _CENTURIES if self.dates else (-_MOST, _MOST)
+        low, high = self.low, self.high
+        if low is None:
+            low = (high or 0.0) - 366.0 if self.dates else 10.0 * (high or 0.0)
+            low = min(first, low)
+        if high is None:
+            high = (self.low or 0.0) + 366.0 if self.dates else 10.0 * (self.low or 0.0)
+            high = max(last, high)
+        object.__setattr__(self, "ends", (low, high))
         if not -math.inf < low < high < math.inf:
             raise InvalidParameter(f"a column needs finite low < high; got {low:g} and {high:g}.")
         if len(self.points) < 2:
             raise InvalidParameter(f"no numbers are known between {low:g} and {high:g}.")
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The first and the last candidate."""
-        if self.dates:
-            first, last = _CENTURIES
-            low = min(first, (self.high or 0.0) - 366.0) if self.low is None else self.low
-            high = max(last, (self.low or 0.0) + 366.0) if self.high is None else self.high
-            return low, high
-        low = min(-_MOST, 10.0 * (self.high or 0.0)) if self.low is None else self.low
-        high = max(_MOST, 10.0 * (self.low or 0.0)) if self.high is None else self.high
-        return low, high
 
     @property
     def points(self) -> Floats:

@@ -207,7 +207,7 @@ class CountedKeys(Sequence[tuple[int, int]]):
         return int(self._starts[-1])
 
     def __getitem__(self, place: Any) -> Any:
-        if not 0 <= place < len(self):
+        if not 0 <= place < self._starts[-1]:
             raise IndexError("there is no such key.")
         column = int(np.searchsorted(self._starts, place, side="right")) - 1
         if column < 0:

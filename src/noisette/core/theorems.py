@@ -98,12 +98,11 @@ def grounds_of(name: str) -> tuple[str, ...]:
 
 def with_grounds(ids: Iterable[str]) -> tuple[str, ...]:
     """Return the ids, each once, followed by those of all theorems that they rest on."""
-    found = dict.fromkeys(ids)
-    waiting = list(found)
-    while waiting:
-        new = [name for name in _GROUNDS.get(waiting.pop(0), ()) if name not in found]
-        found.update(dict.fromkeys(new))
-        waiting += new
+    found = list(dict.fromkeys(ids))
+    for name in found:  # which grows meanwhile
+        for ground in _GROUNDS.get(name, ()):
+            if ground not in found:
+                found.append(ground)
     return tuple(found)
 
 

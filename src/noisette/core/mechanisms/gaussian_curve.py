@@ -27,7 +27,6 @@ from scipy.special import erfcx, ndtr
 
 from noisette import _validate
 from noisette._typing import Floats
-from noisette.core.roots import moved
 from noisette.errors import InvalidParameter
 
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -191,11 +190,10 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     while excess(high) > 0.0:
         high *= 1.5
     root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15)) if excess(0.0) > 0.0 else 0.0
-    return moved(
-        root,
-        lambda e: excess(e) <= 0.0 and float(gdp_delta(mu, e)) <= target,
-        lambda _, turn: root * (1.0 + 2.0 ** (turn - 52)) + 5e-324,
-    )
+    found, turn = root, 0
+    while not (excess(found) <= 0.0 and float(gdp_delta(mu, found)) <= target):
+        found, turn = root * (1.0 + 2.0 ** (turn - 52)) + 5e-324, turn + 1
+    return found
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -225,8 +223,7 @@ def _largest_mu(eps: float, target: float) -> float:
     while excess(high) <= 0.0:
         high += 1.0
     root = math.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
-    return moved(
-        root,
-        lambda m: float(gdp_log_delta(m, eps)) <= goal and float(gdp_delta(m, eps)) <= target,
-        lambda _, turn: root * (1.0 - 2.0 ** (turn - 52)),
-    )
+    mu, turn = root, 0
+    while not (float(gdp_log_delta(mu, eps)) <= goal and float(gdp_delta(mu, eps)) <= target):
+        mu, turn = root * (1.0 - 2.0 ** (turn - 52)), turn + 1
+    return mu

@@ -88,6 +88,7 @@ class FileStore(LastingStore[_At]):
                 return sums.number
             if node["kind"] == "charge":
                 sums = sums.plus(node["cost"])
+                node = {**node, "booked": self._today()}
             totals = [sums.number, pieces(sums.first), pieces(sums.second)]
             self._seen = chain.append(*at, {**node, "totals": totals})
             if "holder" in node:
@@ -102,58 +103,46 @@ class FileStore(LastingStore[_At]):
         return time.strftime("%Y-%m-%d", time.gmtime())
 
     def _last_unit(self, at: _At, spent: Totals) -> str:
-        last = self._tail(at, max(1, spent.number))
+        last = self._charges(at, max(1, spent.number), None)
         return last[-1].unit if last else ""
 
     def _charges(self, at: _At, first: int, count: int | None) -> list[Charge]:
         """Whoever asks for all charges has the whole chain checked.
 
-        A page near the end is read from the end, in a time that does not grow with the ledger.
+        A page is read from the end, so one near it in a time that does not grow with the ledger.
         """
-        if first > 1 + self._spent(at).number // 2:
-            return self._tail(at, first)[:count]
-        known, sums, collected = [], Totals(), dict[int, str]()
-        for node in chain.records(*at):
-            if node["kind"] == "collected":
-                collected[node["of"]] = node["digest"]
-            if node["kind"] == "charge":
-                charge = charge_of(node)
-                sums = sums.plus(charge.cost)
-                if first <= sums.number and (count is None or sums.number < first + count):
-                    known.append(charge)
-            if totals_of(node) != sums:
-                raise chain.Damaged
-        return _with(collected, known, first)
-
-    def _tail(self, at: _At, first: int) -> list[Charge]:
-        known, collected = list[Charge](), dict[int, str]()
+        nodes, sums = list[Node](), Totals()
         for node in chain.backwards(*at):
             if node["totals"][0] < first:
+                sums = totals_of(node)
                 break
+            nodes.append(node)
+        known, collected = list[Charge](), dict[int, str]()
+        for node in reversed(nodes):
             if node["kind"] == "charge":
                 known.append(charge_of(node))
+                sums = sums.plus(known[-1].cost)
             elif node["kind"] == "collected":
                 collected[node["of"]] = node["digest"]
-        return _with(collected, known[::-1], first)
+            if totals_of(node) != sums:
+                raise chain.Damaged
+        return [
+            charge._replace(collected=collected.get(number, charge.collected))
+            for number, charge in enumerate(known[:count], start=first)
+        ]
 
-    def _ends(self, at: _At, number: int) -> tuple[Node, Node] | None:
-        found: list[Node] = []
-        for node in chain.records(*at):
-            booked = node["kind"] == "charge" and node["totals"][0] == number
-            if booked or (found and node.get("charge") == number):
-                found.append(node)
-        return (found[0], found[-1]) if found else None
+    def _ends(self, at: _At, number: int) -> tuple[str, Node, Node] | None:
+        last, digest = None, at[1].digest
+        for node in chain.backwards(*at):
+            if node.get("charge") == number:
+                last = last or node
+            if node["kind"] == "charge" and node["totals"][0] == number:
+                return digest, node, last or node
+            digest = node["before"]
+        return None
 
     def _holds(self, at: _At, number: int, holder: str) -> bool:
         return self._holders.get(number) == holder
-
-    def _around(self, at: _At, number: int) -> tuple[str, str] | None:
-        after = at[1].digest
-        for node in chain.backwards(*at):
-            if node["kind"] == "charge" and node["totals"][0] == number:
-                return node["before"], after
-            after = node["before"]
-        return None
 
     def _notes(self, at: _At) -> list[Node]:
         return [node for node in chain.records(*at) if node["kind"] in ("table", "people")]
@@ -252,11 +241,3 @@ class FileStore(LastingStore[_At]):
         with contextlib.suppress(OSError), open(path, "rb") as file:
             start = file.read(len(_EARLIER))
         return f"{path} {_OTHERS.get(start) or advice_on(error)}. Nothing was charged."
-
-
-def _with(collected: dict[int, str], charges: list[Charge], first: int) -> list[Charge]:
-    """Return charges, the first with number `first`, with the digests of their results."""
-    return [
-        charge._replace(collected=collected.get(number, charge.collected))
-        for number, charge in enumerate(charges, start=first)
-    ]

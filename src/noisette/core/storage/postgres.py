@@ -74,6 +74,7 @@ _ENDS = """
 UNION ALL
 (SELECT line FROM noisette_records WHERE ledger = %s AND charge = %s ORDER BY number DESC LIMIT 1)
 """
+_LINE = "SELECT line FROM noisette_records WHERE ledger = %s AND number = %s"
 _OF_TOKEN = "SELECT number, line FROM noisette_records WHERE token = %s"
 
 
@@ -122,7 +123,7 @@ class PostgresStore(LastingStore[Any]):
         self.name = unquote(name) or _UNNAMED
         self._database = Database(bare, self.name)
         self.title = self._database.title
-        self._mine: tuple[int, str] | None = None
+        self._mine: tuple[int, str] = (0, "")
         """The last record that this process added, and its digest."""
         self._read: _Point | None = None
         """Up to where it has added up."""
@@ -131,7 +132,7 @@ class PostgresStore(LastingStore[Any]):
         return f"<PostgresStore {self.title}>"
 
     def __reduce__(self) -> Any:
-        state = {"_digest": self._digest, "_mine": self._mine}
+        state = {"id": self.id, "_mine": self._mine}
         return PostgresStore, (f"{self._database.address}#{quote(self.name)}",), state
 
     def create_or_read(self, header: Header | None, limit: records.Cost | None = None) -> Header:
@@ -180,8 +181,9 @@ class PostgresStore(LastingStore[Any]):
         stop = end if count is None else self._place(at, first + count, end)
         place, known = _Point(0, self.id), list[Charge]()
         if start > 1:
-            digest, node = self._line(at, start - 1)
-            place = _Point(start - 1, str(digest), records.totals_of(node))
+            (line,) = at.execute(_LINE, (self.name, start - 1)).fetchone()
+            digest, node = chain.unseal(line.encode())
+            place = _Point(start - 1, digest, records.totals_of(node))
         for line, booked, by in at.execute(_PAGE, (self.name, start, stop)).fetchall():
             place, node = place.then(line)
             if node["kind"] == "charge":
@@ -194,17 +196,12 @@ class PostgresStore(LastingStore[Any]):
             known[-number - first] = known[-number - first]._replace(collected=digest)
         return known
 
-    def _ends(self, at: Any, number: int) -> tuple[Node, Node] | None:
+    def _ends(self, at: Any, number: int) -> tuple[str, Node, Node] | None:
         ends = at.execute(_ENDS, (self.name, number) * 2).fetchall()
-        return (_node(ends[0][0]), _node(ends[-1][0])) if ends else None
+        return (ends[0][0][:64], _node(ends[0][0]), _node(ends[-1][0])) if ends else None
 
     def _holds(self, at: Any, number: int, holder: str) -> bool:
         return self._run(at, number)[1].holder == _public(holder)
-
-    def _around(self, at: Any, number: int) -> tuple[str, str] | None:
-        self._end(at)
-        after, node = self._line(at, self._place(at, number, 0))
-        return None if after is None else (node["before"], after)
 
     def _notes(self, at: Any) -> list[Node]:
         self._end(at)
@@ -241,7 +238,6 @@ class PostgresStore(LastingStore[Any]):
         return self._read
 
     def _add_up(self, server: Any, place: _Point | None) -> _Point:
-        mine = self._mine or (0, "")
         while True:
             since = 0 if place is None else place.number
             row = server.execute(_LAST, (since, since + _BATCH, self.name)).fetchone()
@@ -253,9 +249,9 @@ class PostgresStore(LastingStore[Any]):
             place = place or _Point(0, self.id)
             for line in lines or ():
                 place, _ = place.then(line)
-                if mine[0] == place.number and mine[1] != place.digest:
+                if self._mine[0] == place.number and self._mine[1] != place.digest:
                     raise self._lacks()
-            if number < mine[0]:
+            if number < self._mine[0]:
                 raise self._lacks()
             if number == place.number and digest in (None, place.digest):
                 return place
@@ -277,13 +273,6 @@ class PostgresStore(LastingStore[Any]):
             (self.name, charge),
         ).fetchone()
         return end if row[0] is None else int(row[0])
-
-    def _line(self, server: Any, number: int) -> tuple[str | None, dict[str, Any]]:
-        row = server.execute(
-            "SELECT line FROM noisette_records WHERE ledger = %s AND number = %s",
-            (self.name, number),
-        ).fetchone()
-        return (None, {}) if row is None else chain.unseal(row[0].encode())
 
     # --- the server ----------------------------------------------------------------------------
 
@@ -314,7 +303,7 @@ class PostgresStore(LastingStore[Any]):
             return int(number)
         digest, node = chain.unseal(line.encode())
         # Not before: a crash of the server may lose what is not on its disk.
-        self._mine = max(self._mine or (0, ""), (number, digest))
+        self._mine = max(self._mine, (number, digest))
         return records.totals_of(node).number
 
 

@@ -142,12 +142,8 @@ class LastingStore(ABC, Generic[At]):
     path: Path | None = None
     lasting = True
     title: str
-    _digest: str | None = None
-
-    @property
-    def id(self) -> str:
-        """The digest of its header, which names it among all others."""
-        return str(self._digest)
+    id: str = ""
+    """The digest of its header, which names it among all others."""
 
     @abstractmethod
     def _reading(self, work: Callable[[At], T]) -> T:
@@ -174,24 +170,16 @@ class LastingStore(ABC, Generic[At]):
         """Return the charges from number `first` on, at most `count`; what is read is checked."""
 
     @abstractmethod
-    def _ends(self, at: At, number: int) -> tuple[Node, Node] | None:
-        """Return the record of a charge and the latest one about its draws."""
+    def _ends(self, at: At, number: int) -> tuple[str, Node, Node] | None:
+        """Return digest and record of a charge, and the latest record about its draws."""
 
     @abstractmethod
     def _holds(self, at: At, number: int, holder: str) -> bool:
         """Whether `holder` is the one who may draw under a charge."""
 
     @abstractmethod
-    def _around(self, at: At, number: int) -> tuple[str, str] | None:
-        """Return the digests before and after the record of a charge."""
-
-    @abstractmethod
     def _notes(self, at: At) -> list[Node]:
         """Return the records that are about no charge."""
-
-    def _today(self) -> str:
-        """Return the day for a charge, where the store has no clock of its own."""
-        return ""
 
     def totals(self) -> Totals:
         """Return the number of charges and their exact sums."""
@@ -207,7 +195,7 @@ class LastingStore(ABC, Generic[At]):
         def make(at: At, spent: Totals) -> Node:
             _one_unit(self._last_unit(at, spent), charge)
             check(spent)
-            return charge_node(charge._replace(booked=self._today()), draws)
+            return charge_node(charge, draws)
 
         return self._append(make)
 
@@ -236,9 +224,9 @@ class LastingStore(ABC, Generic[At]):
 
     def _run(self, at: At, number: int) -> tuple[Charge, Draws]:
         ends = self._ends(at, number)
-        if ends is None or "run" not in ends[0]:
+        if ends is None or "run" not in ends[1]:
             raise LedgerError(f"{self.title} has no run with number {number} to be resumed.")
-        first, last = ends
+        _, first, last = ends
         epsilon, delta = first["run"]
         drawn = Drawn(tuple(last["counts"]), tuple(last["bounds"]))
         if not all(type(n) is int and n >= 0 for n in drawn.counts):
@@ -273,10 +261,15 @@ class LastingStore(ABC, Generic[At]):
 
     def receipt(self, number: int) -> Receipt:
         """Return where in the chain a charge was booked, to lie beside its result."""
-        found = self._reading(lambda at: self._around(at, number))
+
+        def work(at: At) -> tuple[str, Node, Node] | None:
+            self._spent(at)  # what is new was checked
+            return self._ends(at, number)
+
+        found = self._reading(work)
         if found is None:
             raise LedgerError(f"{self.title} has no charge with number {number}.")
-        place = {"before": found[0], "after": found[1]}
+        place = {"before": found[1]["before"], "after": found[0]}
         return {"format": 1, "ledger": self.id, "charge": number, **place}
 
     def note(self, node: Node) -> None:
@@ -289,12 +282,12 @@ class LastingStore(ABC, Generic[At]):
 
     def _recognise(self, digest: str) -> None:
         """Refuse another ledger than was opened."""
-        if self._digest not in (None, digest):
+        if self.id not in ("", digest):
             raise LedgerError(
                 f"{self.title} is no longer the ledger that was opened; open it again. "
                 "Nothing was charged."
             )
-        self._digest = digest
+        self.id = digest
 
     def _lacks(self) -> LedgerError:
         return LedgerError(
