@@ -8,21 +8,10 @@ existing ``except ValueError`` code keeps working.
 import warnings
 
 __all__ = [
-    "AdjacencyMismatch",
-    "BudgetExceeded",
-    "ClusterFailed",
-    "InvalidData",
-    "InvalidParameter",
-    "LedgerError",
-    "MissingExtra",
-    "NoisetteError",
-    "PermitError",
-    "PrivacyWarning",
-    "RandomnessError",
-    "RankFailed",
-    "Unproven",
-    "WeakModelWarning",
-]
+    "AdjacencyMismatch", "BudgetExceeded", "ClusterFailed", "InvalidData", "InvalidParameter",
+    "LedgerError", "MissingExtra", "NoisetteError", "PermitError", "PrivacyWarning",
+    "RandomnessError", "RankFailed", "Unproven", "WeakModelWarning",
+]  # fmt: skip
 
 
 class NoisetteError(Exception):

@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import math
 import numbers as kinds
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
@@ -39,7 +38,6 @@ _TRUTH: Any = bool | np.bool_
 _LASTING: Any = timedelta | np.timedelta64
 _REAL: Any = kinds.Real | Decimal | np.bool_
 _TRUE, _FALSE = (bool, "yes"), (bool, "no")  # as identifiers: True is not 1
-_FRACTION = re.compile(r"\.(\d*?)0*$")
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86400} | {
     unit: 86400 * 1000**power for power, unit in enumerate(("ms", "us", "ns", "ps", "fs", "as"), 1)
 }
@@ -130,9 +128,7 @@ def _moment(cell: Any) -> str:
         except (OverflowError, ValueError):
             return ""
     text = str(cell).replace("T", " ", 1)
-    found = _FRACTION.search(text)
-    if found is not None:
-        text = text[: found.start()] + (f".{found[1]}" if found[1] else "")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
     return "" if text.startswith("Na") else text
 
 

@@ -9,31 +9,17 @@ from noisette.core.mechanisms.objective_noise import ObjectiveNoise
 from noisette.core.mechanisms.spherical_laplace import SphericalLaplace
 
 __all__ = [
-    "Exponential",
-    "Gaussian",
-    "GaussianThreshold",
-    "Laplace",
-    "LaplaceVector",
-    "Mechanism",
-    "ObjectiveNoise",
-    "RandomizedResponse",
-    "SphericalLaplace",
-    "step_noises",
-]
+    "Exponential", "Gaussian", "GaussianThreshold", "Laplace", "LaplaceVector", "Mechanism",
+    "ObjectiveNoise", "RandomizedResponse", "SphericalLaplace", "step_noises",
+]  # fmt: skip
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     kind.name: kind
     for kind in (
-        Exponential,
-        Gaussian,
-        GaussianThreshold,
-        Laplace,
-        LaplaceVector,
-        ObjectiveNoise,
-        RandomizedResponse,
-        SphericalLaplace,
+        Exponential, Gaussian, GaussianThreshold, Laplace, LaplaceVector, ObjectiveNoise,
+        RandomizedResponse, SphericalLaplace,
     )
-}
+}  # fmt: skip
 """Every mechanism by its name."""
 
 

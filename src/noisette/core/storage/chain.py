@@ -160,33 +160,6 @@ def read_mark(file: FileIO) -> Mark:
     return Mark(latest.number + 1, latest.end, latest.end + len(line), digest, whole=False)
 
 
-def read_last(file: FileIO, mark: Mark) -> dict[str, Any] | None:
-    """Return the last record, or None if there is none yet."""
-    if mark.number == 0:
-        return None
-    digest, node = unseal(_read(file, mark.start, mark.end))
-    if digest != mark.digest:
-        raise Damaged
-    return node
-
-
-def records(file: FileIO, until: Mark, after: Mark | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the records up to a mark, all or those `after` one, each checked by the one before."""
-    after = after or Mark(0, _FIRST, _FIRST, read_header(file)[0])
-    file.seek(after.end)
-    digest, place, count = after.digest, after.end, after.number
-    with os.fdopen(os.dup(file.fileno()), "rb") as lines:
-        while place < until.end:
-            line = lines.readline(until.end - place)
-            before, place, count = digest, place + len(line), count + 1
-            digest, node = unseal(line)
-            if node.get("before") != before:
-                raise Damaged
-            yield node
-    if (digest, place, count) != (until.digest, until.end, until.number):
-        raise Damaged
-
-
 def backwards(file: FileIO, mark: Mark) -> Iterator[dict[str, Any]]:
     """Yield the records from a mark back to the first, each checked by the one behind it."""
     start, end, digest = mark.start, mark.end, mark.digest

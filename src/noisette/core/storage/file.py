@@ -96,7 +96,7 @@ class FileStore(LastingStore[_At]):
             return sums.number
 
     def _spent(self, at: _At) -> Totals:
-        return totals_of(chain.read_last(*at))
+        return totals_of(next(chain.backwards(*at), None))
 
     def _today(self) -> str:
         # The day alone: how long a search took would tell how many runs it had.
@@ -145,7 +145,8 @@ class FileStore(LastingStore[_At]):
         return self._holders.get(number) == holder
 
     def _notes(self, at: _At) -> list[Node]:
-        return [node for node in chain.records(*at) if node["kind"] in ("table", "people")]
+        nodes = [node for node in chain.backwards(*at) if node["kind"] in ("table", "people")]
+        return nodes[::-1]
 
     def others(self) -> list[str]:
         """Return the paths of the other ledgers in this folder."""
@@ -161,7 +162,7 @@ class FileStore(LastingStore[_At]):
     def copy_to(self, target: Path) -> None:
         """Write a copy, for a backup, of a ledger that was checked as a whole."""
         with self._opened(write=False) as at:
-            for _ in chain.records(*at):
+            for _ in chain.backwards(*at):
                 pass
             at[0].seek(0)
             content = at[0].readall()
@@ -188,15 +189,15 @@ class FileStore(LastingStore[_At]):
         mark, seen = chain.read_mark(file), self._seen
         if seen is None or seen.digest == mark.digest:
             return mark
-        try:
-            if seen.end >= mark.end:
-                raise chain.Damaged
-            for node in chain.records(file, mark, seen):
+        held: dict[int, str] = {}
+        with contextlib.suppress(*chain.WRONG):
+            for node in chain.backwards(file, mark):
                 if node.get("charge") in self._holders:
-                    self._holders[node["charge"]] = str(node["holder"])
-        except chain.WRONG:
-            raise self._lacks() from None
-        return mark
+                    held.setdefault(node["charge"], str(node["holder"]))
+                if node["before"] == seen.digest:
+                    self._holders |= held
+                    return mark
+        raise self._lacks()
 
     def _place(self, path: Path, content: bytes) -> bool:
         """Put a new file in its place in one step; return False if there is one already.
