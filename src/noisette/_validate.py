@@ -82,11 +82,8 @@ named_epsilon = partial(
     least=_ABOVE_0, most=_FINITE,
 )  # fmt: skip
 """In (0, inf): the privacy parameter under a name of its own."""
-
-
-def epsilon(value: object, name: str = "epsilon") -> float:
-    """Return the privacy parameter epsilon as a float in (0, inf)."""
-    return named_epsilon(name, value)
+epsilon = partial(named_epsilon, "epsilon")
+"""In (0, inf): the privacy parameter."""
 
 
 def delta(value: object, name: str = "delta") -> float:

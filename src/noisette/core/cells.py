@@ -291,6 +291,8 @@ class Given:
         kind = self.values.dtype.kind
         if kind in "fMm":
             there &= self.values == self.values
+        if kind in "US":  # the empty text, and blanks
+            there &= np.char.strip(self.values) != self.values.dtype.type()
         if kind == "O":
             return _object_keys(self.values.tolist(), there)
         if kind == "f" and not np.all(
@@ -299,11 +301,6 @@ class Given:
             raise InvalidData(UNTOLD.format("persons"))
         # sorting is faster than a dictionary, and needs less room
         known, places = np.unique(self.values[there], return_inverse=True)
-        if kind in "US":
-            filled = np.char.strip(known) != known.dtype.type()
-            if not filled.all():  # the empty text, and blanks
-                there[there] = filled[places]
-                known, places = np.unique(self.values[there], return_inverse=True)
         return Identities(known, _at(there, places))
 
 
@@ -378,10 +375,9 @@ def _of_pandas(array: Any) -> Given:
     if hasattr(kind, "pyarrow_dtype") or getattr(kind, "storage", "") == "pyarrow":
         return _of_arrow(array.__arrow_array__())
     if hasattr(array, "sp_values"):
-        fill = np.asarray(array.fill_value)
-        if fill.dtype.kind != array.sp_values.dtype.kind:  # together they would be of a third type
-            return Given(_objects(list(array)))
-        return Given(np.asarray(array))
+        # Two types would together be of a third one.
+        mixed = np.asarray(array.fill_value).dtype.kind != array.sp_values.dtype.kind
+        return Given(_objects(list(array)) if mixed else np.asarray(array))
     if isinstance(kind, np.dtype):
         return given(np.asarray(array), "")
     if kind.kind in "biuf" and hasattr(kind, "numpy_dtype"):

@@ -110,8 +110,8 @@ def _release(bounded: Bounded, permit: Permit, randomness: Randomness, *, part: 
             "Bounded(InKernel(dimension), ...) and add the noise inside, or charge all iterates."
         )
     generator = randomness.generator  # before booking: a dead source must not eat a draw
-    mechanism = permit.take(part, 1, seeded=randomness.seeded, bound=bounded.proof)
-    return mechanism.apply(bounded, unit, generator)
+    permit.take(part, 1, seeded=randomness.seeded, bound=bounded.proof)
+    return leaf.mechanism.apply(bounded, unit, generator)
 
 
 class NoiseStream:
@@ -127,16 +127,13 @@ class NoiseStream:
         self.grid = mechanism.grid(unit)
         """Round value + noise to this grid inside the kernel, as `release` does for arrays."""
         self._unit, self._permit, self._randomness, self._part = unit, permit, randomness, part
-        self._bound = bounded.proof
+        self._bound, self._mechanism = bounded.proof, mechanism
 
     def take(self, count: int) -> NDArray[np.float64]:
         """Return the next `count` noise vectors, shape (count, dimension)."""
         generator = self._randomness.generator
-        mechanism = self._permit.take(
-            self._part, count, seeded=self._randomness.seeded, bound=self._bound
-        )
-        assert isinstance(mechanism, AdditiveNoise)
-        return mechanism.noise(count, self.dimension, self._unit, generator)
+        self._permit.take(self._part, count, seeded=self._randomness.seeded, bound=self._bound)
+        return self._mechanism.noise(count, self.dimension, self._unit, generator)
 
     def blocks(self, count: int, most: int = 4096) -> Iterator[NDArray[np.float64]]:
         """Yield `count` vectors in blocks of at most `most`, so that memory stays constant."""

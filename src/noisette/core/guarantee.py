@@ -145,7 +145,26 @@ class Guarantee:
         object.__setattr__(self, "delta", _validate.delta(self.delta))
         if self.plan.adjacency is None:
             raise InvalidParameter("a guarantee needs a plan that is bound to one adjacency.")
-        self._check_unit()
+        _validate.choice("unit", self.unit, UNITS)
+        if self.max_rows is not None:
+            _validate.integer("max_rows", self.max_rows)
+            if self.unit == "record":
+                raise InvalidParameter("max_rows is for guarantees about persons (unit='person').")
+        for leaf, _ in self.plan.leaves() if self.unit == "person" else ():
+            # A promise to persons whose noise was counted for single rows would be wrong.
+            noise = leaf.mechanism if isinstance(leaf, Noisy) else None
+            if isinstance(noise, ObjectiveNoise) and not noise.persons:
+                # proof: PERSON-MEAN
+                raise InvalidParameter(
+                    "the plan counts objective noise for single rows; this guarantee about persons "
+                    "would be wrong."
+                )
+            if isinstance(noise, GaussianThreshold) and noise.keys < (self.max_rows or math.inf):
+                # proof: CATEGORY-THRESHOLD
+                raise InvalidParameter(
+                    "the plan counts levels for persons with fewer rows than this guarantee allows "
+                    "them, so it would be wrong; max_rows caps them."
+                )
         # What the plan rests on is not for the writer of a file to leave out.
         proofs = (*self.proofs, *UNITS[self.unit].proofs, *proofs_of(self.plan))
         object.__setattr__(self, "proofs", with_grounds(proofs))
@@ -160,30 +179,6 @@ class Guarantee:
                 f"the plan has delta={reached:.6g} at epsilon={self.epsilon:.6g}, which is more "
                 f"than the stated {self.delta:g}; this guarantee would be wrong."
             )
-
-    def _check_unit(self) -> None:
-        """Refuse a promise to persons whose noise was counted for single rows."""
-        _validate.choice("unit", self.unit, UNITS)
-        if self.max_rows is not None:
-            _validate.integer("max_rows", self.max_rows)
-        if self.unit == "record":
-            if self.max_rows is not None:
-                raise InvalidParameter("max_rows is for guarantees about persons (unit='person').")
-            return
-        for leaf, _ in self.plan.leaves():
-            noise = leaf.mechanism if isinstance(leaf, Noisy) else None
-            if isinstance(noise, ObjectiveNoise) and not noise.persons:
-                # proof: PERSON-MEAN
-                raise InvalidParameter(
-                    "the plan counts objective noise for single rows; this guarantee about persons "
-                    "would be wrong."
-                )
-            if isinstance(noise, GaussianThreshold) and noise.keys < (self.max_rows or math.inf):
-                # proof: CATEGORY-THRESHOLD
-                raise InvalidParameter(
-                    "the plan counts levels for persons with fewer rows than this guarantee allows "
-                    "them, so it would be wrong; max_rows caps them."
-                )
 
     @property
     def adjacency(self) -> Adjacency:

@@ -7,11 +7,10 @@ import operator
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from noisette import _validate
 from noisette.core.guarantee import Guarantee
-from noisette.core.mechanisms import Mechanism
 from noisette.core.plans import Plan, Selected
 from noisette.core.plans.base import Leaf
 from noisette.core.plans.leaves import Noisy
@@ -49,40 +48,29 @@ class Permit:
 
     def draws_left(self, part: int = 0) -> int:
         """Return how many noise vectors the `part`-th leaf of the plan may still draw."""
-        return self._left[self._checked(part)]
+        self.leaf(part, object)
+        return self._left[part]
 
-    def leaf(self, part: int) -> Noisy:
-        """Return the `part`-th leaf of the plan, which must be one that draws noise."""
-        leaf = self._leaves[self._checked(part)]
+    def leaf(self, part: int, kind: type[Any] = Noisy) -> Noisy:
+        """Return the `part`-th leaf of the plan, which must be of a kind: one that draws noise."""
+        if not 0 <= part < len(self._leaves):
+            raise PermitError(f"the plan has {len(self._leaves)} parts; there is no part {part}.")
+        leaf = self._leaves[part]
+        if isinstance(leaf, kind):
+            return cast(Noisy, leaf)
+        what = "no search" if kind is Selected else "declared; it draws no noise here"
         if isinstance(leaf, Selected):
-            raise PermitError(f"part {part} of the plan is a search; only best_run runs it.")
-        if not isinstance(leaf, Noisy):
-            raise PermitError(f"part {part} of the plan is declared; it draws no noise here.")
-        return leaf
+            what = "a search; only best_run runs it"
+        raise PermitError(f"part {part} of the plan is {what}.")
 
-    def take(self, part: int, count: int, *, seeded: bool, bound: str) -> Mechanism:
-        """Book `count` noise vectors of a part and return the mechanism that draws them.
+    def take(
+        self, part: int, count: int, *, seeded: bool, bound: str, kind: type[Any] = Noisy
+    ) -> Noisy:
+        """Book `count` noise vectors of a part, or one search, and return the leaf they are of.
 
         `bound` is the id of the theorem that bounds the value; the guarantee will cite it.
         """
-        leaf = self.leaf(part)
-        self._book(part, _validate.integer("count", count), seeded=seeded, bound=bound)
-        return leaf.mechanism
-
-    def search(self, part: int, *, seeded: bool) -> Selected:
-        """Book one search of a part and return it; `best_run` asks for it."""
-        leaf = self._leaves[self._checked(part)]
-        if not isinstance(leaf, Selected):
-            raise PermitError(f"part {part} of the plan is no search.")
-        self._book(part, 1, seeded=seeded, bound="SELECT-PROFILE")
-        return leaf
-
-    def revoke(self) -> None:
-        """Take back what is left: the run that it was lent to is over."""
-        with self._lock:
-            self._left = [0] * len(self._left)
-
-    def _book(self, part: int, count: int, *, seeded: bool, bound: str) -> None:
+        leaf, count = self.leaf(part, kind), _validate.integer("count", count)
         self._check_process()
         with self._lock:
             if count > self._left[part]:
@@ -106,10 +94,16 @@ class Permit:
                 ahead[part] = max(ahead[part], min(reached + charged // 100, charged))
                 self._write(ahead)
             self._left[part] -= count
+        return leaf
+
+    def revoke(self) -> None:
+        """Take back what is left: the run that it was lent to is over."""
+        with self._lock:
+            self._left = [0] * len(self._left)
 
     def drawn(self, part: int = 0) -> int:
         """Return how many noise vectors of a part were drawn, or may have been before a kill."""
-        return self._charged[self._checked(part)] - self._left[part]
+        return self._charged[part] - self.draws_left(part)
 
     def settle(self) -> None:
         """Write the exact counts into the ledger's file; call it when a checkpoint is complete."""
@@ -141,11 +135,6 @@ class Permit:
             raise PermitError(
                 "a permit is for the process that charged it; charge the ledger in each worker."
             )
-
-    def _checked(self, part: int) -> int:
-        if not 0 <= part < len(self._leaves):
-            raise PermitError(f"the plan has {len(self._leaves)} parts; there is no part {part}.")
-        return part
 
     def _refuse(self, *args: Any) -> NoReturn:
         raise PermitError("a permit cannot be copied or sent to another process.")

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from noisette import _validate
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
-from noisette.core.plans import Parallel, Plan
+from noisette.core.plans import Parallel, Plan, Selected
 from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter, PermitError
@@ -87,7 +87,8 @@ def best_run(permit: Permit, randomness: Randomness, run: Run, *, part: int = 0)
     """
     # proof: SELECT-PROFILE
     generator = randomness.generator  # before booking: a dead source must not eat the search
-    search = permit.search(part, seeded=randomness.seeded)
+    search = permit.take(part, 1, seeded=randomness.seeded, bound="SELECT-PROFILE", kind=Selected)
+    assert isinstance(search, Selected)
     best: tuple[tuple[float, float], int, Any] | None = None
     for _ in range(search.law.draw(generator)):
         candidate = int(generator.integers(len(search.candidates)))

@@ -41,6 +41,7 @@ class Gaussian(AdditiveNoise):
     piece: ClassVar[int] = 1 << 18
     in_steps: ClassVar[bool] = True
     proportional: ClassVar[bool] = True
+    spread = 1.0  # by definition
 
     @classmethod
     def calibrated(
@@ -62,11 +63,6 @@ class Gaussian(AdditiveNoise):
     ) -> "Gaussian":
         """Return `calibrated`, which is the same in every dimension."""
         return cls.calibrated(epsilon, delta, adjacency)
-
-    @property
-    def spread(self) -> float:
-        """Return 1, by definition."""
-        return 1.0
 
     def pure_epsilon(self, adjacency: Adjacency) -> float:
         """Gaussian noise is never purely private."""

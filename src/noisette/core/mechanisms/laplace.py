@@ -48,6 +48,7 @@ class Laplace(AdditiveNoise):
     name: ClassVar[str] = "laplace"
     norm: ClassVar[str] = "l2"  # for one number all norms agree
     proof: ClassVar[str] = "LAPLACE-1D"
+    spread = math.sqrt(2.0)  # the variance is 2 b^2
 
     @classmethod
     def calibrated(
@@ -56,11 +57,6 @@ class Laplace(AdditiveNoise):
         """Return the least noise for pure epsilon in one use."""
         epsilon = _validate.epsilon(epsilon)
         return cls(smallest_multiplier(Adjacency.of(adjacency).contributions, epsilon))
-
-    @property
-    def spread(self) -> float:
-        """Return sqrt(2), since the variance is 2 b^2."""
-        return math.sqrt(2.0)
 
     def pure_epsilon(self, adjacency: Adjacency) -> float:
         """Return sensitivity / b."""

@@ -77,7 +77,7 @@ class Busy(Exception):
     """Somebody else has held the lock for too long."""
 
 
-WRONG = (Damaged, KeyError, TypeError, ValueError, OverflowError, AttributeError)
+WRONG = (Damaged, LookupError, TypeError, ValueError, OverflowError, AttributeError)
 """What reading a record raises that nobody of ours has written."""
 
 
