@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from noisette.core.bounded import Bounded
 from noisette.core.mechanisms import Exponential
-from noisette.core.summaries import NEVER, Ranks, histogram, key_counts
+from noisette.core.summaries import NEVER, Ranks, count_move, histogram, key_counts, part_counts
 from noisette.errors import InvalidData, InvalidParameter
 
 ETA = 0.7
@@ -166,15 +166,15 @@ def test_weights_are_rounded_down_so_that_sums_are_exact(rng):
     one = Ranks(values, GRID, w).quantile(0.5, ADD_REMOVE).value
     two = Ranks(values[order], GRID, w[order]).quantile(0.5, ADD_REMOVE).value
     assert np.array_equal(one, two)
-    rounded = histogram([np.zeros(1000)], [1], ADD_REMOVE, w).value[0]
+    rounded = histogram(np.zeros(1000), 1, ADD_REMOVE, w).value[0]
     assert w.sum() - 1000 * 2.0**-20 <= rounded <= w.sum()
 
 
-def farthest(relation, made):
+def farthest(relation, made, norm=2):
     """How far the values of all persons are from nothing, or from each other (replace-one)."""
-    values = np.array([bounded.value for bounded in made])
+    values = np.array(made)
     other = values if relation is REPLACE_ONE else np.zeros_like(values[:1])
-    return float(np.linalg.norm(values[:, None] - other[None], axis=-1).max())
+    return float(np.linalg.norm(values[:, None] - other[None], ord=norm, axis=-1).max())
 
 
 @every_relation
@@ -182,12 +182,25 @@ def farthest(relation, made):
 def test_counts_move_by_their_bound_and_no_less(relation, columns):
     cells = list(itertools.product((-1, 0, 1), repeat=columns))
     made = [
-        histogram(list(np.array(rows).T), [2] * columns, relation, weights)
+        np.concatenate([part_counts(2, codes, weights) for codes in np.array(rows).T])
         for weights in SPLITS
         for rows in itertools.product(cells, repeat=len(weights))
     ]
-    assert farthest(relation, made) == pytest.approx(made[0].l2, rel=1e-12)
-    assert made[0].l2 == math.sqrt(columns * (2 if relation is REPLACE_ONE else 1))
+    bound = count_move(columns, relation)
+    assert farthest(relation, made) == pytest.approx(bound, rel=1e-12)
+    assert bound == math.sqrt(columns * (2 if relation is REPLACE_ONE else 1))
+
+
+@every_relation
+def test_counts_of_one_column_move_by_their_bound_in_l1(relation):
+    made = [
+        histogram(np.array(rows), 2, relation, weights)
+        for weights in SPLITS
+        for rows in itertools.product((-1, 0, 1), repeat=len(weights))
+    ]
+    moved = farthest(relation, [bounded.value for bounded in made], norm=1)
+    assert moved == pytest.approx(made[0].l1, rel=1e-12)
+    assert made[0].l1 == (2.0 if relation is REPLACE_ONE else 1.0)
 
 
 def test_keys_are_those_that_somebody_holds_and_one_that_nobody_does():
@@ -210,8 +223,7 @@ def test_keys_are_those_that_somebody_holds_and_one_that_nobody_does():
         (lambda: Ranks([1.0], GRID, [math.nan]), "weights"),
         (lambda: Ranks([1.0], GRID, [0.5, 0.5]), "weights"),
         (lambda: Ranks([1.0], GRID).quantile(1.0, ADD_REMOVE), "quantile"),
-        (lambda: histogram([[0, 3]], [3], ADD_REMOVE), "codes"),
-        (lambda: histogram([[0]], [1, 2], ADD_REMOVE), "levels"),
+        (lambda: histogram([0, 3], 3, ADD_REMOVE), "codes"),
     ],
 )
 def test_bad_input_is_refused(call, words):

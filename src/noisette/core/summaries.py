@@ -161,26 +161,11 @@ def count_move(columns: int, adjacency: Adjacency) -> float:
     return math.sqrt(columns * adjacency.contributions)
 
 
-def histogram(
-    columns: Sequence[Any], levels: Sequence[int], adjacency: Adjacency, weights: Any = None, *,
-    l1: bool = False,
-) -> Bounded:  # fmt: skip
-    """Return the counts of public levels, all columns in one vector; the code -1 is missing.
-
-    The bound is one in l2, or with `l1` one in l1, for Laplace noise.
-    """
+def histogram(codes: Any, levels: int, adjacency: Adjacency, weights: Any = None) -> Bounded:
+    """Return the counts of public levels, bounded in l1; the code -1 is missing."""
     # proof: HISTOGRAM
-    if len(columns) != len(levels):
-        raise InvalidParameter("histogram needs one number of levels for each column.")
-    counts = [
-        summed(partial(part_counts, size), codes, weights)  # exact
-        for codes, size in zip(columns, levels, strict=True)
-    ]
-    value = np.concatenate(counts)
-    if l1:
-        move = float(adjacency.contributions * len(columns))
-        return Bounded(value, adjacency, "HISTOGRAM", l1=move)
-    return Bounded(value, adjacency, "HISTOGRAM", l2=count_move(len(columns), adjacency))
+    counts = summed(partial(part_counts, levels), codes, weights)  # exact
+    return Bounded(counts, adjacency, "HISTOGRAM", l1=float(adjacency.contributions))
 
 
 class KnownCounts:

@@ -111,7 +111,7 @@ def class_factors(passage: Passage, numbers: Any, classes: int, present: Floats 
     adjacency, mechanism = passage.permit.adjacency, passage.leaf().mechanism
     assert isinstance(mechanism, LaplaceVector)
     # proof: HISTOGRAM
-    counts = passage.release(histogram([numbers], [classes], adjacency, present, l1=True))
+    counts = passage.release(histogram(numbers, classes, adjacency, present))
     return balanced(counts, mechanism.noise_multiplier)
 
 
