@@ -101,7 +101,7 @@ def test_ranks_of_targets_and_their_weights_are_exact() -> None:
     whole = _ranks(grid, True, Z, weight)
     rows, target, weights = parted(da.from_array(X, chunks=(177, D)), Z, weight)
     assert rows is not None
-    found = joined(partial(_ranks, grid, True), Ranks.join, target, weights)
+    found = joined(partial(_ranks, grid, True), target, weights, join=Ranks.join)
     assert all(np.array_equal(value, vars(found)[name]) for name, value in vars(whole).items())
 
 

@@ -371,12 +371,7 @@ class Guarantee:
         Returns
         -------
         Guarantee
-            An equal guarantee.
-
-        Raises
-        ------
-        InvalidParameter
-            If it is no such text, or a field does not fit the plan.
+            An equal guarantee; what is none, or does not fit its plan, is refused.
 
         """
         with _files.understood("this is not the JSON text of a guarantee.", InvalidParameter):

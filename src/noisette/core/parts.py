@@ -11,6 +11,7 @@ import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def each(
 
 
 def joined(
-    function: Callable[..., Any], join: Callable[[Any, Any], Any], first: Any, *others: Any
+    function: Callable[..., Any], first: Any, *others: Any, join: Callable[[Any, Any], Any]
 ) -> Any:
     """Return function(first, *others): of one part, or of all parts and joined."""
     if isinstance(first, Parted):
@@ -154,24 +155,20 @@ def total_of(column: Any) -> float:
     return float(np.sum(column))
 
 
-def summed(function: Callable[..., Any], first: Any, *others: Any) -> Any:
-    """Return function(first, *others), or its sum over parts; for sums that are exact anyway."""
-    return joined(function, operator.add, first, *others)
-
-
-def all_of(function: Callable[..., Any], first: Any, *others: Any) -> Any:
-    """Return what function(first, *others) says, on every part where `first` is parted.
-
-    It says yes or no to one question, or to each of several (a tuple).
-    """
-    return joined(function, both, first, *others)
-
-
 def both(first: Any, second: Any) -> Any:
     """Return whether both hold, question by question."""
     if isinstance(first, tuple):
         return tuple(one and other for one, other in zip(first, second, strict=True))
     return first and second
+
+
+summed = partial(joined, join=operator.add)
+"""Return function(first, *others), or its sum over parts; for sums that are exact anyway."""
+all_of = partial(joined, join=both)
+"""Return what function(first, *others) says, on every part where `first` is parted.
+
+It says yes or no to one question, or to each of several (a tuple).
+"""
 
 
 def _part_sum(column: Any) -> list[float]:

@@ -325,7 +325,7 @@ def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) 
     """Return the sorted label set: `given`, or that of y, which is then treated as public."""
     if given is not None:
         return listed_classes(given)
-    found = joined(_part_classes, _all_classes, y)
+    found = joined(_part_classes, y, join=_all_classes)
     if len(found) < 2:
         raise InvalidData(
             "y holds a single class; name all classes with classes=[...] to train all the same."

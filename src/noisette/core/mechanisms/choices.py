@@ -171,14 +171,14 @@ class RandomizedResponse(Mechanism):
                 "answer per person; use replace-one."
             )
 
-    def _log_probabilities(self) -> tuple[float, float]:
-        log_total = float(np.logaddexp(self.epsilon, np.log(self.categories - 1.0)))
-        return self.epsilon - log_total, -log_total
-
     def pure_epsilon(self, adjacency: Adjacency) -> float:
         """Return epsilon."""
         self._check(adjacency)
         return self.epsilon
+
+    def _log_probabilities(self) -> tuple[float, float]:
+        log_total = float(np.logaddexp(self.epsilon, np.log(self.categories - 1.0)))
+        return self.epsilon - log_total, -log_total
 
     def delta(self, epsilon: float, adjacency: Adjacency) -> float:
         """Return the exact delta(epsilon), any real epsilon, rounded up."""

@@ -98,7 +98,7 @@ class LaplaceVector(Mechanism):
     Parameters
     ----------
     noise_multiplier : float
-        The scale b in units of C.
+        The scale b of every entry, in units of C.
 
     Examples
     --------

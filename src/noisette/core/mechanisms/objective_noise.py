@@ -76,11 +76,6 @@ class ObjectiveNoise(AdditiveNoise):
         Whether the unit is a person with several rows whose weights sum to at most one. The loss is
         then a weighted mean of the table's, row by row, with every determinant linear in k.
 
-    Raises
-    ------
-    InvalidParameter
-        If a number is out of range.
-
     Examples
     --------
     >>> from noisette import mechanisms

@@ -89,7 +89,7 @@ class LearntTarget(Behind):
         y, ends, tail = records.targets[0], [], _tail(prepared.public, self.epsilon)
         for q in (tail, 1.0 - tail):
             # proof: QUANTILE
-            ranks = joined(partial(_ranks, grid, q > 0.5), Ranks.join, y, records.weights)
+            ranks = joined(partial(_ranks, grid, q > 0.5), y, records.weights, join=Ranks.join)
             scores = ranks.quantile(
                 q, adjacency, epsilon=mechanism.epsilon, log_prior=grid.log_prior
             )
