@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.core.adjacency import Adjacency
@@ -112,15 +111,10 @@ class Bounded:
             # proof: ADJACENCY
             object.__setattr__(self, "l2", adjacency.contributions * self.contribution)
             norm = "l2"
+        vars(self).update(adjacency=adjacency, norm=norm)
         if isinstance(self.value, InKernel):
-            dimension = _validate.integer("dimension", self.value.dimension)
-        else:
-            object.__setattr__(self, "value", self._array())
-            dimension = self.value.size
-        vars(self).update(adjacency=adjacency, norm=norm, dimension=dimension)
-
-    def _array(self) -> NDArray[Any]:
-        """Return the value as numbers that a theorem speaks of."""
+            vars(self).update(dimension=_validate.integer("dimension", self.value.dimension))
+            return
         try:
             array = np.asarray(self.value)
             # Single precision stays: a copy of a network's gradient is worth avoiding.
@@ -136,4 +130,4 @@ class Bounded:
                 raise InvalidData("the value of a Bounded has entries outside its categories.")
         elif not np.isfinite(array).all():
             raise InvalidData("the value of a Bounded must be finite.")
-        return array
+        vars(self).update(value=array, dimension=array.size)

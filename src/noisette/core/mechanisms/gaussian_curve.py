@@ -156,7 +156,7 @@ def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
 def stated_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
     """Return `gdp_delta`, moved up by more than its measured error: what a guarantee may state."""
     # Half of the slack of the inverse functions, so that what they accept is stated within target.
-    delta = np.minimum(np.asarray(gdp_delta(mu, epsilon)) * (1.0 + _SLACK / 2.0), 1.0)
+    delta = np.minimum(np.asarray(_read(mu, epsilon, 0)) * (1.0 + _SLACK / 2.0), 1.0)
     return float(delta) if delta.ndim == 0 else np.asarray(delta)
 
 
@@ -173,7 +173,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     re-checked: gdp_delta(mu, result) <= delta holds in floating point.
     """
     target, mu = _validate.probability("delta", delta), float(mu)
-    at_zero = float(gdp_delta(mu, 0.0))  # which refuses a mu below 0
+    at_zero = float(_read(mu, 0.0, 0))  # which refuses a mu below 0
     if target == 1.0 or mu == 0.0:
         return 0.0
     if target == 0.0 or mu == math.inf:
@@ -181,7 +181,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     goal = math.log(target) - _SLACK
 
     def excess(epsilon: float) -> float:
-        return float(gdp_log_delta(mu, epsilon)) - goal
+        return float(_read(mu, epsilon, 1)) - goal
 
     if excess(0.0) <= 0.0 and at_zero <= target:
         return 0.0
@@ -191,11 +191,12 @@ def gdp_epsilon(mu: float, delta: float) -> float:
         high *= 1.5
     root = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15)) if excess(0.0) > 0.0 else 0.0
     found, turn = root, 0
-    while not (excess(found) <= 0.0 and float(gdp_delta(mu, found)) <= target):
+    while not (excess(found) <= 0.0 and float(_read(mu, found, 0)) <= target):
         found, turn = root * (1.0 + 2.0 ** (turn - 52)) + 5e-324, turn + 1
     return found
 
 
+@lru_cache(maxsize=1024, typed=True)  # public numbers; every fit with a delta asks for the same
 def gdp_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu with delta_mu(epsilon) <= delta, rounded down and re-checked.
 
@@ -207,15 +208,12 @@ def gdp_mu(epsilon: float, delta: float) -> float:
         raise InvalidParameter(f"epsilon must be a number that is at least 0; got {epsilon!r}.")
     if target == 1.0 or eps == math.inf:
         return math.inf
-    return 0.0 if target == 0.0 else _largest_mu(eps, target)
-
-
-@lru_cache(maxsize=1024)  # of public numbers; every fit with a delta asks for the same ones
-def _largest_mu(eps: float, target: float) -> float:
+    if target == 0.0:
+        return 0.0
     goal = math.log(target) - _SLACK
 
     def excess(log_mu: float) -> float:
-        return max(float(gdp_log_delta(math.exp(log_mu), eps)), -1e300) - goal
+        return max(float(_read(math.exp(log_mu), eps, 1)), -1e300) - goal
 
     low, high = 0.0, 0.0
     while excess(low) > 0.0:
@@ -224,6 +222,6 @@ def _largest_mu(eps: float, target: float) -> float:
         high += 1.0
     root = math.exp(brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
     mu, turn = root, 0
-    while not (float(gdp_log_delta(mu, eps)) <= goal and float(gdp_delta(mu, eps)) <= target):
+    while not (float(_read(mu, eps, 1)) <= goal and float(_read(mu, eps, 0)) <= target):
         mu, turn = root * (1.0 - 2.0 ** (turn - 52)), turn + 1
     return mu
