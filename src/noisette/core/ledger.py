@@ -281,10 +281,9 @@ class Ledger(LedgerBooks):
                 "a plan of which only the last iterate is released cannot be resumed, because a "
                 "checkpoint is an earlier iterate; use resumable=False, or release all iterates."
             )
-        if delta is None:
-            # Under 'sums' a share of delta is money and must be named; else it is a reading point.
-            delta = 0.0 if self.rule == "sums" else self.delta
-        own = _validate.delta(delta)
+        # Under 'sums' a share of delta is money and must be named; else it is a reading point.
+        own = 0.0 if self.rule == "sums" else self.delta
+        own = _validate.delta(own if delta is None else delta)
         epsilon = self._epsilon_of(plan, own, epsilon)
         if not math.isfinite(epsilon):
             raise Unproven(
@@ -295,8 +294,7 @@ class Ledger(LedgerBooks):
 
         def check(spent: Totals) -> None:
             if not self._filter.accepts(spent.costs(), cost):
-                what = f"{label!r} of {model}" if model else repr(label)
-                raise BudgetExceeded(self._refusal(what, cost, spent))
+                raise BudgetExceeded(self._refusal(label, model, cost, spent))
 
         unit = _validate.choice("unit", unit, UNITS)
         kept = "" if self._awaits else "unknown"
@@ -307,10 +305,9 @@ class Ledger(LedgerBooks):
                 plan, epsilon, own, label, unit=unit,
                 seeded=seeded, mark_seeded=lambda: self._store.mark_seeded(number),
             )  # fmt: skip
-        holder = secrets.token_hex(16)
-        none = Draws(epsilon, own, holder, Drawn((0,) * sum(1 for _ in plan.leaves())))
-        number = self._store.book(charge, check, none)
-        return self._resumable(number, plan, charge, none._replace(holder=holder))
+        none = Drawn((0,) * len(list(plan.leaves())))
+        draws = Draws(epsilon, own, secrets.token_hex(16), none)
+        return self._resumable(self._store.book(charge, check, draws), plan, charge, draws)
 
     def resume(self, number: int, check: Callable[[Drawn], None] | None = None) -> Permit:
         """Return the permit of a run that was killed, for the noise it cannot have drawn yet.
@@ -378,7 +375,8 @@ class Ledger(LedgerBooks):
             )
         return claimed
 
-    def _refusal(self, what: str, cost: tuple[float, float], spent: Totals) -> str:
+    def _refusal(self, label: str, model: str, cost: tuple[float, float], spent: Totals) -> str:
+        what = f"{label!r} of {model}" if model else repr(label)
         left = [a - b for a, b in zip(self._filter.limit, spent.rounded(), strict=True)]
         unit = {"sums": "epsilon", "renyi": "Renyi divergence", "gdp": "mu squared"}[self.rule]
         text = f"{what} costs {cost[0]:.6g} in {unit} but {max(left[0], 0.0):.6g} is left"
