@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from noisette.nn.gradients import ClippedGradients, rounding
+from noisette.nn.clipping import Flat
+from noisette.nn.gradients import ClippedGradients
 
 Losses = Callable[[nn.Module, Any], Tensor]
 
@@ -54,10 +55,10 @@ def agrees(
         engine = ClippedGradients(module)
         out = torch.zeros(engine.dimension, dtype=torch.float64)
         before = {n: p.detach().clone() for n, p in module.named_parameters()}
-        found = engine.add(losses, batch, size, rounding.flat(C), out, copies=copies)
+        found = engine.add(losses, batch, size, Flat(C).factors, out, copies=copies)
         assert bool((found >= norms * (1 - exact)).all())
         assert bool((found <= norms * (1 + above) + 1e-15).all()), (found / norms - 1).abs().max()
-        total = (rows * rounding.flat(C)(found).double()[:, None]).sum(0)
+        total = (rows * Flat(C).factors(found).double()[:, None]).sum(0)
         assert float((out - total).norm()) <= exact * (float(total.norm()) + C)
         assert all(p.grad is None for p in module.parameters())
         assert all(torch.equal(before[n], p) for n, p in module.named_parameters())

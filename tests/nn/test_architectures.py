@@ -17,7 +17,8 @@ from gradient_oracle import one_by_one  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from noisette.nn.gradients import ClippedGradients, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -351,7 +352,7 @@ def deviation(module: nn.Module, x: Any, *, losses: Any = half_squared) -> float
     rows = one_by_one(module, losses, x, len(x))
     engine = ClippedGradients(module)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    norms = engine.add(losses, x, len(x), rounding.flat(1e9), out)
+    norms = engine.add(losses, x, len(x), Flat(1e9).factors, out)
     ours = float((norms / rows.norm(dim=1) - 1.0).abs().max())
     return max(ours, float((out - rows.sum(0)).norm() / rows.sum(0).norm()))
 
@@ -396,7 +397,7 @@ def test_autocast_to_bfloat16(name: str) -> None:
     engine = ClippedGradients(module)
     for i in range(N):
         out = torch.zeros(engine.dimension, dtype=torch.float64)
-        engine.add(losses, x[i : i + 1], 1, rounding.flat(C), out)
+        engine.add(losses, x[i : i + 1], 1, Flat(C).factors, out)
         assert 0.5 * C < float(out.norm()) <= C * (1.0 + 1e-6)
 
 
@@ -417,7 +418,7 @@ def test_dropout_by_its_law() -> None:
         engine = ClippedGradients(module.double())
         x = torch.ones(size, width, 1, dtype=torch.float64)
         norms = engine.add(
-            lambda m, b: m(b).sum((1, 2)), x, size, rounding.flat(1e9),
+            lambda m, b: m(b).sum((1, 2)), x, size, Flat(1e9).factors,
             torch.zeros(1, dtype=torch.float64),
         )  # fmt: skip
         counts = norms * (1 - p)
@@ -433,6 +434,6 @@ def test_attention_dropout_differs_between_records() -> None:
     engine = ClippedGradients(module)
     norms = engine.add(
         lambda m, b: m(b, b, b, need_weights=False)[0].square().sum((1, 2)), x, N,
-        rounding.flat(1.0), torch.zeros(engine.dimension),
+        Flat(1.0).factors, torch.zeros(engine.dimension),
     )  # fmt: skip
     assert len(set(norms.tolist())) == N

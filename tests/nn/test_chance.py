@@ -18,7 +18,8 @@ from torch.nn import functional  # noqa: E402
 from noisette import Randomness  # noqa: E402
 from noisette.errors import InvalidParameter  # noqa: E402
 from noisette.nn.canary import RunCanary  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients  # noqa: E402
 from noisette.nn.gradients.chance import Chance  # noqa: E402
 
 torch.set_num_threads(1)
@@ -46,7 +47,7 @@ def total(module: Any, rows: Any = ROWS, chance: Any = None, losses: Any = squar
     engine = ClippedGradients(module)
     engine.chance = chance or engine.chance
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    engine.add(losses, rows, len(rows), rounding.flat(1.0), out)
+    engine.add(losses, rows, len(rows), Flat(1.0).factors, out)
     return out
 
 

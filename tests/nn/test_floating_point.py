@@ -8,8 +8,8 @@ from sixteen_rows import D, N, X, losses, private  # noqa: E402
 from torch import nn  # noqa: E402
 
 from noisette.errors import InvalidParameter  # noqa: E402
-from noisette.nn import Automatic  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, rounding  # noqa: E402
+from noisette.nn.clipping import Automatic, Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients  # noqa: E402
 from noisette.nn.gradients.rounding import gamma, squares  # noqa: E402
 from noisette.nn.gradients.terms import Outer, Shift, Vectors, measure  # noqa: E402
 
@@ -59,7 +59,7 @@ def test_a_factor_that_underflows_does_not_lift_the_contribution(C: float) -> No
     out = torch.zeros(engine.dimension)
     engine.add(
         lambda module, x: module(x).sum(1) * (1e-12 / 64),
-        torch.full((1, 1), 3e38), 1, rounding.flat(C), out,
+        torch.full((1, 1), 3e38), 1, Flat(C).factors, out,
     )  # fmt: skip
     assert float(out.double().norm()) <= C
 
@@ -89,6 +89,6 @@ def test_every_way_to_shorten_products_is_refused(kind: str) -> None:
     try:
         setting.fp32_precision = "bf16"
         with pytest.raises(InvalidParameter, match="ieee"):
-            engine.add(losses, X, N, rounding.flat(1.0), torch.zeros(engine.dimension))
+            engine.add(losses, X, N, Flat(1.0).factors, torch.zeros(engine.dimension))
     finally:
         setting.fp32_precision = "none"

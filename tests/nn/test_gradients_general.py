@@ -9,7 +9,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from noisette import Randomness  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients  # noqa: E402
 from noisette.nn.gradients.chance import Chance  # noqa: E402
 from noisette.nn.gradients.clipped import BatchRecords  # noqa: E402
 
@@ -194,7 +195,7 @@ def test_dropout_is_the_same_in_norms_and_sum() -> None:
     for seed in (1, 2, 1):
         engine.chance = Chance(Randomness.from_seed(seed))
         out = torch.zeros(engine.dimension, dtype=torch.float64)
-        engine.add(squared, x, 6, rounding.flat(1e9), out)
+        engine.add(squared, x, 6, Flat(1e9).factors, out)
         sums.append(out)
     assert torch.equal(sums[0], sums[2])
     assert not torch.allclose(sums[0], sums[1])

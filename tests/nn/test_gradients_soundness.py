@@ -11,7 +11,8 @@ from gradient_oracle import one_by_one, squared  # noqa: E402
 from torch import nn  # noqa: E402
 
 from noisette.errors import InvalidData, InvalidParameter  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, check_module, rounding  # noqa: E402
+from noisette.nn.clipping import Automatic, Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients, check_module  # noqa: E402
 from noisette.nn.gradients.terms import Outer  # noqa: E402
 
 torch.set_num_threads(1)
@@ -20,7 +21,7 @@ torch.set_num_threads(1)
 def run(module, batch, size, C=1.0, losses=squared, rule=None, copies=1):
     engine = ClippedGradients(module)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    norms = engine.add(losses, batch, size, rule or rounding.flat(C), out, copies=copies)
+    norms = engine.add(losses, batch, size, rule or Flat(C).factors, out, copies=copies)
     return norms, out
 
 
@@ -87,7 +88,7 @@ def test_a_value_that_is_not_finite_adds_exactly_nothing(name: str, value: float
     net, x = made(name, 4)
     broken = x.clone()
     broken[1].view(-1)[3] = value
-    ordinary, expected = run(net, x, 4, rule=lambda n: rounding.flat(1.0)(n) * OTHERS)
+    ordinary, expected = run(net, x, 4, rule=lambda n: Flat(1.0).factors(n) * OTHERS)
     norms, out = run(net, broken, 4)
     assert norms[1] == torch.inf
     assert torch.equal(norms[OTHERS.bool()], ordinary[OTHERS.bool()])
@@ -108,7 +109,7 @@ def test_a_loss_that_is_not_finite_adds_exactly_nothing() -> None:
 
         norms, out = run(net, (tokens, weights), 4, 1.0, losses)
         assert norms[1] == torch.inf
-        rule = lambda n: rounding.flat(1.0)(n) * OTHERS  # noqa: E731
+        rule = lambda n: Flat(1.0).factors(n) * OTHERS  # noqa: E731
         _, expected = run(net, (tokens, torch.ones(4)), 4, 1.0, losses, rule)
         assert torch.equal(out, expected)
 
@@ -173,21 +174,21 @@ def test_underflow_hides_nothing() -> None:
     assert found >= true
 
 
-@pytest.mark.parametrize("rule", [rounding.flat, rounding.automatic])
+@pytest.mark.parametrize("rule", [Flat, Automatic])
 def test_factors_keep_the_product_within_the_clip_norm(rule) -> None:
     g = torch.Generator().manual_seed(0)
     for C in (1e-3, 0.1, 1.0, 3.7):
         norms = C * torch.exp(20 * torch.randn(200_000, generator=g, dtype=torch.float64))
-        found = rule(C)(norms)
+        found = rule(C).factors(norms)
         assert found.dtype == torch.float32
         assert bool((found.double() * norms <= C).all())
         edges = torch.tensor([0.0, C, np.inf, np.nan, 1e300], dtype=torch.float64)
-        at = rule(C)(edges)
+        at = rule(C).factors(edges)
         assert at[2:].tolist() == [0.0, 0.0, 0.0]
         assert float(at[1]) * C <= C
-    assert float(rounding.flat(2.0)(torch.tensor([1.9]))) == 1.0
-    assert float(rounding.automatic(1.0)(torch.tensor([0.0]))) == pytest.approx(100, rel=1e-6)
-    with pytest.raises(InvalidParameter, match="clip norm"):
+    assert float(Flat(2.0).factors(torch.tensor([1.9]))) == 1.0
+    assert float(Automatic(1.0).factors(torch.tensor([0.0]))) == pytest.approx(100, rel=1e-6)
+    with pytest.raises(InvalidParameter, match="clip_norm"):
         rule(0.0)
 
 
@@ -249,22 +250,22 @@ def test_bad_arguments_are_told() -> None:
     engine = ClippedGradients(nn.Linear(4, 3))
     x, out = torch.randn(6, 4), torch.zeros(15)
     with pytest.raises(InvalidData, match="15 entries"):
-        engine.add(squared, x, 6, rounding.flat(1.0), torch.zeros(3))
+        engine.add(squared, x, 6, Flat(1.0).factors, torch.zeros(3))
     with pytest.raises(InvalidData, match=r"one loss for the record.*shape \(1, 3\)"):
-        engine.add(lambda m, b: m(b), x, 6, rounding.flat(1.0), out)
+        engine.add(lambda m, b: m(b), x, 6, Flat(1.0).factors, out)
     with pytest.raises(InvalidData, match="returned a dict; return its loss"):
-        engine.add(lambda m, b: {"loss": m(b).sum()}, x, 6, rounding.flat(1.0), out)
+        engine.add(lambda m, b: {"loss": m(b).sum()}, x, 6, Flat(1.0).factors, out)
     for wrong in (x[:5], torch.zeros(()), (x, torch.ones(4, 4)), [x, [1, 2, 3, 4, 5, 6]], {}):
         with pytest.raises(InvalidData, match="row for each record"):
-            engine.add(squared, wrong, 6, rounding.flat(1.0), out)
+            engine.add(squared, wrong, 6, Flat(1.0).factors, out)
     with pytest.raises(InvalidParameter, match="one factor per example"):
         engine.add(squared, x, 6, lambda norms: norms.mean(), out)
-    assert engine.add(squared, x[:0], 0, rounding.flat(1.0), out).shape == (0,)
+    assert engine.add(squared, x[:0], 0, Flat(1.0).factors, out).shape == (0,)
     assert not out.any()
     torch.set_float32_matmul_precision("medium")
     try:
         with pytest.raises(InvalidParameter, match="highest"):
-            engine.add(squared, x, 6, rounding.flat(1.0), out)
+            engine.add(squared, x, 6, Flat(1.0).factors, out)
     finally:
         torch.set_float32_matmul_precision("highest")
 
@@ -289,14 +290,14 @@ def test_micro_batches_add_up_and_runs_repeat() -> None:
     net, x = made("conv", 10)
     engine = ClippedGradients(net)
     whole = torch.zeros(engine.dimension, dtype=torch.float64)
-    engine.add(squared, x, 10, rounding.flat(1.0), whole)
+    engine.add(squared, x, 10, Flat(1.0).factors, whole)
     parts = torch.zeros_like(whole)
     for start in (0, 3, 4):
         stop = {0: 3, 3: 4, 4: 10}[start]
-        engine.add(squared, x[start:stop], stop - start, rounding.flat(1.0), parts)
+        engine.add(squared, x[start:stop], stop - start, Flat(1.0).factors, parts)
     assert torch.allclose(whole, parts, rtol=1e-5, atol=1e-6)
     again = torch.zeros_like(whole)
-    engine.add(squared, x, 10, rounding.flat(1.0), again)
+    engine.add(squared, x, 10, Flat(1.0).factors, again)
     assert torch.equal(whole, again)
 
 

@@ -18,7 +18,8 @@ from torch.nn import functional  # noqa: E402
 from torch.nn.utils import prune  # noqa: E402
 
 from noisette.errors import InvalidParameter  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, check_module, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients, check_module  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -30,7 +31,7 @@ Y = torch.arange(N) % 3
 def added(module: Any, losses: Any, batch: Any, size: int = N, C: float = 1e9) -> tuple[Any, Any]:
     engine = ClippedGradients(module)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    return engine.add(losses, batch, size, rounding.flat(C), out), out
+    return engine.add(losses, batch, size, Flat(C).factors, out), out
 
 
 def alone(module: Any, losses: Any = squared, batch: Any = X) -> None:
@@ -141,7 +142,7 @@ def test_mixing_that_begins_later_has_no_effect_either() -> None:
     for step in range(3):
         rows = one_by_one(module, squared, X, N)
         out = torch.zeros(engine.dimension, dtype=torch.float64)
-        engine.add(squared, X, N, rounding.flat(1e9), out)
+        engine.add(squared, X, N, Flat(1e9).factors, out)
         assert torch.allclose(out, rows.sum(0), rtol=1e-4, atol=1e-6)
         module.before = MIXES["centre"] if step == 0 else MIXES["outliers"]
 
@@ -379,7 +380,7 @@ def test_hooks_on_gradients_are_refused(name: str, late: bool) -> None:
     try:
         with pytest.raises(InvalidParameter, match="hook"):
             (engine or ClippedGradients(module)).add(
-                squared, X, N, rounding.flat(1.0), torch.zeros(35)
+                squared, X, N, Flat(1.0).factors, torch.zeros(35)
             )
     finally:
         handle.remove()
@@ -677,7 +678,7 @@ def test_batch_norm_is_a_constant_in_evaluation_mode_only() -> None:
     engine = ClippedGradients(module)
     module.train()
     with pytest.raises(InvalidParameter, match="statistics of a batch"):
-        engine.add(squared, X, N, rounding.flat(1.0), torch.zeros(engine.dimension))
+        engine.add(squared, X, N, Flat(1.0).factors, torch.zeros(engine.dimension))
 
 
 def test_gradients_inside_the_losses_by_torch_func() -> None:

@@ -24,7 +24,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from noisette.errors import InvalidParameter  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -202,7 +203,7 @@ def losses(module: Any, x: Any) -> Any:
 def added(module: Any, x: Any) -> tuple[Any, Any]:
     engine = ClippedGradients(module)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    return engine.add(losses, x, len(x), rounding.flat(1e9), out), out
+    return engine.add(losses, x, len(x), Flat(1e9).factors, out), out
 
 
 def check(module: Graph) -> None:

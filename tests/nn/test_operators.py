@@ -15,7 +15,8 @@ from torch.nn import functional  # noqa: E402
 
 from helpers import in_fork  # noqa: E402
 from noisette.errors import InvalidParameter  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, certify, operators, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients, certify, operators  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -26,7 +27,7 @@ def booked(module: Any, losses: Any, x: Any) -> Any:
     """Return the sum of clipped gradients, in double precision."""
     engine = ClippedGradients(module)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    engine.add(losses, x, len(x), rounding.flat(1.0), out)
+    engine.add(losses, x, len(x), Flat(1.0).factors, out)
     return out
 
 

@@ -29,6 +29,7 @@ from noisette.nn import (  # noqa: E402
     make_plan,
 )
 from noisette.nn.batches import check_ranks  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
 from noisette.nn.gradients import rounding  # noqa: E402
 
 torch.set_num_threads(1)
@@ -189,7 +190,7 @@ def test_the_factors_of_a_person_stay_within_the_bound_exactly(norm: float) -> N
     for count in (1, 2, 3, 7, 40, 999, 12345):
         weights = torch.from_numpy(Persons.of(np.zeros(count, dtype=int)).weights)
         norms = torch.full((count,), norm, dtype=torch.float64)
-        cut = rounding.shared(rounding.flat(C)(norms), weights)
+        cut = rounding.shared(Flat(C).factors(norms), weights)
         assert cut.dtype == torch.float32
         total = sum((Fraction(float(each)) for each in cut), Fraction(0)) * Fraction(norm)
         assert min(C, norm) * (1 - 1e-5) < total <= Fraction(C) * (1 - Fraction(1, 2**24))

@@ -18,7 +18,8 @@ with warnings.catch_warnings():
 from gradient_oracle import one_by_one  # noqa: E402
 
 from noisette.errors import InvalidParameter  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients  # noqa: E402
 
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
@@ -99,7 +100,7 @@ def test_a_model_with_its_own_loss(name: str, attention: str) -> None:
     rows = one_by_one(model, loss, batch, N)
     engine = ClippedGradients(model)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    norms = engine.add(loss, batch, N, rounding.flat(1e9), out)
+    norms = engine.add(loss, batch, N, Flat(1e9).factors, out)
     assert torch.allclose(norms, rows.norm(dim=1), rtol=2e-5)
     assert float((out - rows.sum(0)).norm()) <= 2e-6 * float(rows.sum(0).norm())
     slow = [name for name, way in engine.layers.items() if "per record" in way]
@@ -110,7 +111,7 @@ def test_a_model_that_is_returned_whole_is_told() -> None:
     engine = ClippedGradients(bert())
     with pytest.raises(ValueError, match="returned a dict; return its loss"):
         engine.add(
-            lambda m, b: m(**b), CLASSES, N, rounding.flat(1.0), torch.zeros(engine.dimension)
+            lambda m, b: m(**b), CLASSES, N, Flat(1.0).factors, torch.zeros(engine.dimension)
         )
 
 
@@ -120,7 +121,7 @@ def test_gradient_checkpointing_is_refused_with_what_to_do() -> None:
     model.train()
     engine = ClippedGradients(model)
     with pytest.raises(InvalidParameter, match=r"checkpoint"):
-        engine.add(loss, CLASSES, N, rounding.flat(1.0), torch.zeros(engine.dimension))
+        engine.add(loss, CLASSES, N, Flat(1.0).factors, torch.zeros(engine.dimension))
 
 
 def test_outputs_that_are_not_the_loss_may_be_used() -> None:
@@ -134,7 +135,7 @@ def test_outputs_that_are_not_the_loss_may_be_used() -> None:
     rows = one_by_one(model, losses, CLASSES, N)
     engine = ClippedGradients(model)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    engine.add(losses, CLASSES, N, rounding.flat(1e9), out)
+    engine.add(losses, CLASSES, N, Flat(1e9).factors, out)
     assert float((out - rows.sum(0)).norm()) <= 2e-6 * float(rows.sum(0).norm())
 
 
@@ -153,7 +154,7 @@ def test_bert_costs_less_than_twice_plain_torch() -> None:
     out = torch.zeros(engine.dimension)
 
     def private() -> None:
-        engine.add(loss, batch, size, rounding.flat(1.0), out.zero_())
+        engine.add(loss, batch, size, Flat(1.0).factors, out.zero_())
 
     def plain() -> None:
         model.zero_grad()

@@ -15,7 +15,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from noisette.errors import InvalidParameter  # noqa: E402
-from noisette.nn.gradients import ClippedGradients, rounding  # noqa: E402
+from noisette.nn.clipping import Flat  # noqa: E402
+from noisette.nn.gradients import ClippedGradients  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -27,7 +28,7 @@ Y = torch.arange(N) % 3
 def total(module: Any, losses: Any, batch: Any, size: int = N) -> Any:
     engine = ClippedGradients(module)
     out = torch.zeros(engine.dimension, dtype=torch.float64)
-    engine.add(losses, batch, size, rounding.flat(1.0), out)
+    engine.add(losses, batch, size, Flat(1.0).factors, out)
     return out
 
 
@@ -98,7 +99,7 @@ def test_a_parameter_made_of_a_record_does_not_enter_the_next_pass(nested: bool)
 
     def twice() -> None:
         for _ in range(2):
-            engine.add(through(change), (X, Y), N, rounding.flat(1.0), out)
+            engine.add(through(change), (X, Y), N, Flat(1.0).factors, out)
 
     with pytest.raises(InvalidParameter, match="keeps a record's values"):
         twice()

@@ -147,7 +147,13 @@ def fresh_module(given: Any, rows: NDArray[Any], classes: int) -> tuple[nn.Modul
         except Exception as error:  # whatever a module of the user raises
             failure = str(error)
             continue
-        shape = _shape(found)
+        if not isinstance(found, Tensor):
+            kind = "dict" if isinstance(found, Mapping) else type(found).__name__
+            raise InvalidParameter(
+                f"the module returned a {kind}; PrivateClassifier needs the scores alone, so wrap "
+                "it in a module that returns them (of a Hugging Face model: output.logits)."
+            )
+        shape = tuple(found.shape)
         if shape != (2, classes):
             raise InvalidParameter(
                 f"the module must return one score for each of the {classes} classes; for 2 "
@@ -156,17 +162,6 @@ def fresh_module(given: Any, rows: NDArray[Any], classes: int) -> tuple[nn.Modul
         return made.train(), dtype
     raise InvalidParameter(
         f"the module does not take rows of shape {tuple(rows.shape[1:])}: {failure}"
-    )
-
-
-def _shape(found: Any) -> tuple[int, ...]:
-    """Return the shape of what a module returned, which must be a tensor of scores."""
-    if isinstance(found, Tensor):
-        return tuple(found.shape)
-    kind = "dict" if isinstance(found, Mapping) else type(found).__name__
-    raise InvalidParameter(
-        f"the module returned a {kind}; PrivateClassifier needs the scores alone, so wrap it in a "
-        "module that returns them (of a Hugging Face model: output.logits)."
     )
 
 

@@ -1,5 +1,6 @@
 """The batches of a training, in the order in which they were drawn."""
 
+import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -63,15 +64,11 @@ class RankBatches:
                 yield np.empty(0, dtype=np.intp)
             first, skip = first + 1, 0
         for use in range(first, self._run.uses):
-            for number, rows in enumerate(self._one_use(randomness)):
-                if use > first or number >= skip:
-                    yield rows
-
-    def _one_use(self, randomness: Randomness) -> Iterator[Indices]:
-        if self._members is None:
-            yield from self._group.schedule(self._run.sampler, self._sizes, randomness)
-        else:
-            yield level_batch(self._run.samplers, self._members, randomness)
+            if self._members is None:
+                batches = self._group.schedule(self._run.sampler, self._sizes, randomness)
+            else:
+                batches = iter([level_batch(self._run.samplers, self._members, randomness)])
+            yield from itertools.islice(batches, skip if use == first else 0, None)
 
 
 class Queue:

@@ -45,7 +45,12 @@ class RunCanary:
         Every step has its coin, whether or not there are records in its batch.
         """
         if self._record is None and count:
-            self._record = mapped_parts(lambda x: _blank(x, count), part)
+
+            def blank(x: Any) -> Tensor:
+                rows = torch.as_tensor(x)
+                return rows.new_zeros((rows.shape[0] // count, *rows.shape[1:]))
+
+            self._record = mapped_parts(blank, part)
         tails = self._source.integers(EVERY)
         if self._record is None or (self._begun and tails and not self._stopped):
             return
@@ -118,11 +123,9 @@ class RunCanary:
         difference = self._booked(losses, batch, self._size, together)
         for i in chosen:
             own = partial(torch.full_like, fill_value=scales[i], dtype=torch.float32)
-            difference -= self._booked(losses, self._one(batch, i), 1, own)
+            alone = mapped_parts(partial(_one, self._size, i), batch)
+            difference -= self._booked(losses, alone, 1, own)
         return float(difference.norm())
-
-    def _one(self, batch: Any, i: int) -> Any:
-        return mapped_parts(lambda x: x.view(self._size, -1, *x.shape[1:])[i], batch)
 
     def _booked(self, losses: Losses, batch: Any, size: int, factors: Any) -> Tensor:
         out = torch.zeros(self._gradients.dimension, dtype=torch.float64)
@@ -130,7 +133,5 @@ class RunCanary:
         return out
 
 
-def _blank(x: Any, count: int) -> Tensor:
-    """Return zeros in place of the rows of one of `count` records."""
-    rows = torch.as_tensor(x)
-    return rows.new_zeros((rows.shape[0] // count, *rows.shape[1:]))
+def _one(size: int, i: int, x: Tensor) -> Tensor:
+    return x.view(size, -1, *x.shape[1:])[i]

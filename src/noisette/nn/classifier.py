@@ -345,20 +345,15 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         if self.augment is not None:
             # Here, and not on the whole table: whatever runs in the losses runs for each record
             # by itself.
-            variants = [self._variant(rows) for _ in range(self.copies)]
+            variants = [self.augment(rows) for _ in range(self.copies)]
+            if any(not isinstance(x, Tensor) or x.shape[:1] != rows.shape[:1] for x in variants):
+                raise InvalidParameter(
+                    "augment must return a tensor with one row for each row that it is given."
+                )
             rows = torch.stack(variants, dim=1).flatten(0, 1)
             labels = labels.unsqueeze(1).expand(-1, self.copies).flatten()
         found = nn.functional.cross_entropy(module(rows), labels, reduction="none")
         return found if self._factors is None else found * self._factors[labels]
-
-    def _variant(self, rows: Tensor) -> Tensor:
-        assert self.augment is not None
-        found = self.augment(rows)
-        if not isinstance(found, Tensor) or found.shape[:1] != rows.shape[:1]:
-            raise InvalidParameter(
-                "augment must return a tensor with one row for each row that it is given."
-            )
-        return found
 
     def _try(self, module: nn.Module, rows: Tensor, classes: int) -> None:
         """Let the module and `augment` fail on invented rows, before anything is charged."""
@@ -398,19 +393,15 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), adjacency, randomness
 
-    def _batch(self, size: int) -> int:
-        if self.batch_size == "auto":
-            return min(size, max(64, min(4096, size // 60)))
-        return min(size, _validate.integer("batch_size", self.batch_size))
-
     def _describe(
         self, size: int, adjacency: Adjacency, levels: tuple[tuple[float, int], ...] = ()
     ) -> PublicNetwork:
         """Return the public facts of a fit."""
         rule = as_clipping(self.clipping, self.clip_norm)
+        batch = max(64, min(4096, size // 60)) if self.batch_size == "auto" else self.batch_size
         return PublicNetwork(
             epsilon=float(self.epsilon), delta=float(self.delta), adjacency=adjacency, size=size,
-            batch_size=self._batch(size), epochs=self.epochs, sampling=self.sampling,
+            batch_size=min(size, int(batch)), epochs=self.epochs, sampling=self.sampling,
             levels=levels, clip_norm=rule.clip_norm, fixed=rule.fixed, band=self.band,
         )  # fmt: skip
 

@@ -17,7 +17,7 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.errors import InvalidParameter, Unproven
-from noisette.nn.gradients import rounding
+from noisette.nn.gradients.rounding import SLACK, safe
 
 COUNT_NOISE = 20.0
 """The noise on the count of small gradients is the expected batch size over this."""
@@ -111,7 +111,8 @@ class Flat(Clipping):
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return min(1, C / norm)."""
-        return rounding.flat(self.clip_norm)(norms)
+        # proof: NN-CLIP
+        return safe((self.clip_norm * SLACK / norms.double()).clamp(max=1.0))
 
 
 class Automatic(Clipping):
@@ -142,7 +143,8 @@ class Automatic(Clipping):
 
     def factors(self, norms: Tensor) -> Tensor:
         """Return C / (norm + gamma)."""
-        return rounding.automatic(self.clip_norm, self.gamma)(norms)
+        # proof: NN-CLIP
+        return safe(self.clip_norm * SLACK / (norms.double() + self.gamma))
 
 
 class Adaptive(Flat):

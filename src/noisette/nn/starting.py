@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from noisette import _validate
 from noisette.core import accounting
@@ -53,7 +52,7 @@ from noisette.nn.batches import (
     unit_of,
 )
 from noisette.nn.checkpoint import Average
-from noisette.nn.clipping import Clipping, as_clipping
+from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.chance import Chance
 from noisette.nn.group import present_group
@@ -108,7 +107,16 @@ class Start:
                 "give public weights, or none."
             )
         self.gradients = ClippedGradients(asked.module)
-        _check_optimizer(asked.optimizer, self.gradients.parameters)
+        # The optimizer may neither move something else nor ask for gradients by itself.
+        known = set(map(id, self.gradients.parameters))
+        for part in asked.optimizer.param_groups:
+            if any(p.requires_grad and id(p) not in known for p in part["params"]):
+                raise InvalidParameter(
+                    "the optimizer holds parameters of another module; make it from "
+                    "module.parameters()."
+                )
+        if isinstance(asked.optimizer, torch.optim.LBFGS):
+            raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
 
     @_by_itself
     def check(self) -> None:
@@ -170,8 +178,11 @@ class Start:
             **shared,
             "record_ids": group.gathered(lambda: _digest(asked.record_ids)),
             "copies": self.copies,
-            "clipping": [type(rule).__name__, *_settings(rule)],
-        }
+            # without the clip norm, which a checkpoint restores
+            "clipping": [type(rule).__name__, *([k, v] for k, v in sorted(vars(rule).items())
+                         if k != "clip_norm" and not k.startswith("_")
+                         and isinstance(v, bool | int | float | str))],
+        }  # fmt: skip
         self.prepared = NetworkSteps().prepare(self._described(public))
 
     def _described(self, size: int) -> PublicNetwork:
@@ -217,37 +228,32 @@ class Start:
 
     def claim(self) -> None:
         """Charge the ledger, or claim the permit of the interrupted run, on the first rank."""
+        self.drawn = self.group.told(self._claimed)
 
-        def on_first() -> int:
-            self.permit = self._charged() if self.state is None else self._resumed(self.state)
-            return self.permit.drawn(self.run.first)
-
-        self.drawn = self.group.told(on_first)
-
-    def _charged(self) -> Permit:
-        """Charge a new run; its first checkpoint follows at once, lest a kill lose it."""
-        asked, public = self.asked, self.prepared.public
-        ledger = asked.ledger or Ledger(public.epsilon, public.delta, adjacency=public.adjacency)
-        permit = pay(
-            self.prepared, ledger=ledger, randomness=self.randomness, label=asked.label,
-            model=type(asked.module).__name__, resumable=self.file is not None,
-        ).permit  # fmt: skip
-        if self.file is not None:
-            files.write(self.file, self.contents(charge=permit.number))
-        return permit
-
-    def _resumed(self, state: dict[str, Any]) -> Permit:
-        """Claim the permit of the interrupted run, unless the ledger knows less than the file."""
+    def _claimed(self) -> int:
+        asked, public, state = self.asked, self.prepared.public, self.state
 
         def known(drawn: Drawn) -> None:
-            if drawn.counts[0] < state["steps"]:
+            if state is not None and drawn.counts[0] < state["steps"]:
                 raise InvalidParameter(
                     f"{self.file} has made more steps than the ledger knows of: it belongs to "
                     "another ledger, or this one is an old copy."
                 )
 
-        permit: Permit = self.asked.ledger.resume(state["charge"], known)
-        return permit
+        if state is not None:
+            self.permit = asked.ledger.resume(state["charge"], known)
+        else:
+            ledger = asked.ledger or Ledger(
+                public.epsilon, public.delta, adjacency=public.adjacency
+            )
+            self.permit = pay(
+                self.prepared, ledger=ledger, randomness=self.randomness, label=asked.label,
+                model=type(asked.module).__name__, resumable=self.file is not None,
+            ).permit  # fmt: skip
+            if self.file is not None:  # at once, lest a kill lose it
+                files.write(self.file, self.contents(charge=self.permit.number))
+        assert self.permit is not None
+        return self.permit.drawn(self.run.first)
 
     def restore(self) -> None:
         """Give every rank the same weights: those of the checkpoint, or those of the first rank."""
@@ -350,18 +356,6 @@ def public_size(population: int | None) -> int:
     return _validate.integer("population", population)
 
 
-def _check_optimizer(optimizer: torch.optim.Optimizer, trained: list[nn.Parameter]) -> None:
-    """Raise if the optimizer would move something else, or ask for gradients by itself."""
-    known = {id(parameter) for parameter in trained}
-    held = [p for part in optimizer.param_groups for p in part["params"] if p.requires_grad]
-    if any(id(parameter) not in known for parameter in held):
-        raise InvalidParameter(
-            "the optimizer holds parameters of another module; make it from module.parameters()."
-        )
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
-
-
 def check_ids(ids: Any, size: int) -> None:
     """Raise unless `ids` is None or names every one of `size` records differently."""
     if ids is None:
@@ -379,9 +373,3 @@ def _digest(public: Any) -> str | None:
         return None
     parts = "".join(f"{len(text)}:{text}" for text in map(str, np.asarray(public).tolist()))
     return hashlib.sha256(parts.encode()).hexdigest()
-
-
-def _settings(rule: Clipping) -> list[list[Any]]:
-    """Return the public settings of a rule, without the clip norm, which a checkpoint restores."""
-    shown = {k: v for k, v in vars(rule).items() if not k.startswith("_") and k != "clip_norm"}
-    return [[k, v] for k, v in sorted(shown.items()) if isinstance(v, bool | int | float | str)]

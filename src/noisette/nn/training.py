@@ -163,7 +163,11 @@ class PrivateTraining:
         self.steps_done = start.drawn
         self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
-        self._precision = self._summed_in()
+        small = self.normaliser <= _AT_ONCE and start.gradients.single
+        small = small and start.weights is None  # any number of rows makes a person
+        small = small and start.banded is None and start.clipping.fixed
+        # What is summed is in single precision anyway; the door adds its noise in double.
+        self._precision = torch.float32 if small else torch.float64
         self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)
         usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
         source = Randomness.secure()
@@ -174,14 +178,6 @@ class PrivateTraining:
         self._save_every = start.every or max(1, self._run.steps // _SAVES)
         self._broken = False
         self._word = False  # whether rows were taken on somebody's word
-
-    def _summed_in(self) -> torch.dtype:
-        small = self.normaliser <= _AT_ONCE and self._gradients.single
-        small = small and self._start.weights is None  # any number of rows makes a person
-        if self._start.banded is None and self._clipping.fixed and small:
-            # What is summed is in single precision anyway; the door adds its noise in double.
-            return torch.float32
-        return torch.float64
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -314,7 +310,11 @@ class PrivateTraining:
         self._broken = True  # meanwhile nobody takes a batch or makes another step
         size = self._gradients.dimension + self._clipping._extra
         try:
-            rule = self._rule_of_step()
+            # A copy, the same for all micro-batches and ranks: what the losses do to the rule
+            # meanwhile, or a schedule on one rank alone, changes neither a factor nor the bound.
+            # proof: NN-CLIP
+            rule = copy.deepcopy(self._clipping)
+            rule._restore(self._group.told(rule._state))
             work = partial(self._clipped_sum, rule, losses, batch, rows)
             total = self._group.added(work, size, self._precision)
         except BaseException:
@@ -329,7 +329,12 @@ class PrivateTraining:
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
             self._clipping._restore(self._group.told(rule._state))
-        self._apply(noisy)
+        mean = noisy.div_(self.normaliser)
+        self._forget_gradients()  # whatever somebody's own backward pass left
+        for parameter, piece in self._gradients.pieces(mean):
+            parameter.grad = piece.to(parameter.dtype)
+        self.optimizer.step()
+        self._forget_gradients()
         self._broken = False
         self.steps_done += 1
         if self._start.average is not None:
@@ -343,17 +348,6 @@ class PrivateTraining:
                 "a step is under way, or an earlier step failed after its noise may have been "
                 "drawn; begin again, or go on from a checkpoint."
             )
-
-    def _rule_of_step(self) -> Clipping:
-        """Return the clipping rule of one step, the same for all its micro-batches and ranks.
-
-        A copy: what the losses do to the rule meanwhile, or a schedule on one rank alone, changes
-        neither a factor nor the bound of this step.
-        """
-        # proof: NN-CLIP
-        rule = copy.deepcopy(self._clipping)
-        rule._restore(self._group.told(rule._state))
-        return rule
 
     def _clipped_sum(self, rule: Clipping, losses: Losses, batch: Any, rows: Indices) -> Tensor:
         """Return the sum of the batch's clipped gradients, with the rule's own counts behind it."""
@@ -392,14 +386,6 @@ class PrivateTraining:
             return self._start.banded(total, rule.clip_norm, adjacency, passage.release)
         z = self._run.mechanism.noise_multiplier
         return rule._read(passage.release(rule._bounded(total, adjacency, batch, z)), batch, z)
-
-    def _apply(self, noisy: Tensor) -> None:
-        mean = noisy.div_(self.normaliser)
-        self._forget_gradients()  # whatever somebody's own backward pass left
-        for parameter, piece in self._gradients.pieces(mean):
-            parameter.grad = piece.to(parameter.dtype)
-        self.optimizer.step()
-        self._forget_gradients()
 
     def _forget_gradients(self) -> None:
         """Do what ``optimizer.zero_grad`` does, without its records for profilers."""

@@ -80,8 +80,7 @@ class Pass:
             with temporarily_clear_interpreter_stack():
                 whole = parameter.detach().unsqueeze(0).expand(self.size, *parameter.shape)
                 whole.requires_grad_()
-            pair = whole, self.mapped(whole)
-            self._own[id(parameter)] = pair
+            pair = self._own[id(parameter)] = whole, self.mapped(whole)
             self.handled.setdefault(id(parameter), set()).add("per record")
         return pair[1]
 
@@ -126,15 +125,9 @@ class Pass:
         _functorch._vmap_decrement_nesting()
         assert _functorch._vmap_increment_nesting(self.size, randomness) == self.level
 
-    def unmapped(self, value: Tensor) -> Tensor:
-        """Return a result of the mapping for all records, one in each row."""
-        found: Tensor = _functorch._remove_batch_dim(value, self.level, self.size, 0)
-        return found
-
-    def mapped(self, whole: Tensor) -> Tensor:
+    def mapped(self, whole: Tensor) -> Any:
         """Return what Python sees of a whole tensor: one record."""
-        found: Tensor = _functorch._add_batch_dim(whole, 0, self.level)
-        return found
+        return _functorch._add_batch_dim(whole, 0, self.level)
 
     def whole(self, x: Tensor) -> Tensor:
         """Return all records of a tensor that Python sees one of."""
@@ -149,12 +142,11 @@ class Pass:
         top = _functorch.peek_interpreter_stack()
         return top is not None and top.level() == self.level
 
-    def below(self, compute: Callable[..., Tensor], *inputs: Tensor | None) -> Tensor:
+    def below(self, compute: Callable[..., Tensor], *inputs: Tensor | None) -> Any:
         """Return compute(*inputs) where everything is whole."""
         layer = _functorch.pop_dynamic_layer_stack()
         try:
-            out = compute(*(None if x is None else self.whole(x) for x in inputs))
-            out = self.spread(out)
+            out = self.spread(compute(*(None if x is None else self.whole(x) for x in inputs)))
         finally:
             _functorch.push_dynamic_layer_stack(layer)
         return self.mapped(out)
@@ -172,7 +164,7 @@ class Pass:
 
     def tap(
         self, compute: Callable[[Tensor], Tensor], x: Tensor, terms: Terms, merged: int = 1
-    ) -> Tensor:
+    ) -> Any:
         """Return compute(x); when its cotangent g arrives, keep terms(x, g). All three are whole.
 
         `compute` sees the first `merged` axes as one. `x` is let go as soon as the terms are made;
@@ -189,45 +181,35 @@ class Pass:
                 out = _Source.apply(self._seed, [out])  # type: ignore[no-untyped-call]
             elif out._is_view():
                 out = out.clone()  # a change in place of a view would go past its hook
-            arrived = self._arrival(held.detach(), terms, shape)
+            box = [(held.detach(), held._version)]
+
+            def arrived(g: Tensor) -> None:
+                value, version = box.pop()
+                if value._version != version:
+                    raise InvalidParameter(
+                        "the input of a layer was changed in place after the layer had read it; "
+                        "use the operation that makes a new tensor."
+                    )
+                self.terms.extend(terms(value, g.reshape(shape)))
+
             out.register_hook(arrived)  # type: ignore[no-untyped-call]
             out = out.view(shape) if out.shape != shape else out
         finally:
             _functorch.push_dynamic_layer_stack(layer)
         return self.mapped(out)
 
-    def _arrival(
-        self, held: Tensor, terms: Terms, shape: tuple[int, ...]
-    ) -> Callable[[Tensor], None]:
-        box = [(held, held._version)]
-
-        def arrived(g: Tensor) -> None:
-            value, version = box.pop()
-            if value._version != version:
-                raise InvalidParameter(
-                    "the input of a layer was changed in place after the layer had read it; "
-                    "use the operation that makes a new tensor."
-                )
-            self.terms.extend(terms(value, g.reshape(shape)))
-
-        return arrived
-
     # --- backward --------------------------------------------------------------------------------
 
     def backward(self, losses: Tensor, share: float) -> list[nn.Parameter]:
         """Run the backward pass; return the parameters that were used where no rule saw it."""
-        own = [(key, whole) for key, (whole, _) in self._own.items()]
+        own = {key: whole for key, (whole, _) in self._own.items()}
         self._own.clear()
-        if not losses.requires_grad:
-            return []
         trained = list(self.trained.values())
-        found: Sequence[Tensor | None] = torch.autograd.grad(
-            losses,
-            [self._seed, *(whole for _, whole in own), *trained],
-            grad_outputs=torch.full_like(losses, share),
-            allow_unused=True,
-        )
-        for (key, _), g in zip(own, found[1:], strict=False):
+        _, *found = torch.autograd.grad(
+            losses, [self._seed, *own.values(), *trained],
+            grad_outputs=torch.full_like(losses, share), allow_unused=True,
+        )  # fmt: skip
+        for key, g in zip(own, found, strict=False):
             if g is not None:
                 self.terms.append(Dense(self.trained[key], g))
-        return [p for p, g in zip(trained, found[1 + len(own) :], strict=True) if g is not None]
+        return [p for p, g in zip(trained, found[len(own) :], strict=True) if g is not None]

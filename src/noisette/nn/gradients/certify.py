@@ -12,13 +12,13 @@ import hashlib
 import itertools
 import json
 import sys
-import types
 import unittest
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -51,18 +51,6 @@ class Call(NamedTuple):
         """Say which leaves are tensors."""
         return [i for i, x in enumerate(self.leaves) if isinstance(x, Tensor)]
 
-    def rounds(self) -> bool:
-        """Say whether whole numbers meet a setting that is none."""
-        whole = not any(self.leaves[i].is_floating_point() for i in self.places)
-        return whole and any(isinstance(x, float) for x in self.leaves)
-
-    def signature(self) -> str:
-        """Return what tells calls apart."""
-        return repr([
-            (tuple(x.shape), x.stride(), x.dtype) if isinstance(x, Tensor) else x
-            for x in self.leaves
-        ])  # fmt: skip
-
     def run(self, op: Any, values: list[Any]) -> list[Tensor]:
         """Return the tensors that the operator returns for these leaves."""
         args, kwargs = tree_unflatten(values, self.spec)
@@ -80,12 +68,19 @@ def _noting(notes: Notes) -> Iterator[None]:
     """Note every call that arrives at a rule of vmap inside the block."""
 
     def note(name: str, original: Any, args: Any, kwargs: Any) -> Any:
-        calls = notes.setdefault(name, {})
+        calls, told, entries = notes.setdefault(name, {}), [], 0
         with suppress(Exception):
             leaves, spec = tree_flatten((args, kwargs))
-            call = Call([_first(x) for x in leaves], spec)
-            if sum(call.leaves[i].numel() for i in call.places) <= _ENTRIES:
-                calls.setdefault(call.signature(), call)
+            for i, x in enumerate(leaves):
+                if isinstance(x, Tensor):
+                    # The first record of what vmap hands out, in the layout that the rule sees.
+                    if _functorch.is_batchedtensor(x):
+                        x = _functorch.get_unwrapped(x).select(_functorch.maybe_get_bdim(x), 0)
+                    leaves[i] = x = x.detach().clone()
+                    entries += x.numel()
+                told.append((tuple(x.shape), x.stride(), x.dtype) if isinstance(x, Tensor) else x)
+            if entries <= _ENTRIES:
+                calls.setdefault(repr(told), Call(leaves, spec))
             if len(calls) > 16 * _CALLS:
                 calls.pop(next(iter(calls)))
         return original(*args, **kwargs)
@@ -99,20 +94,15 @@ def _noting(notes: Notes) -> Iterator[None]:
         library._destroy()  # type: ignore[no-untyped-call]
 
 
-def _first(x: Any) -> Any:
-    """Return the first record of what vmap hands to a rule, in the layout that the rule sees."""
-    if not isinstance(x, Tensor):
-        return x
-    if _functorch.is_batchedtensor(x):
-        x = _functorch.get_unwrapped(x).select(_functorch.maybe_get_bdim(x), 0)
-    return x.detach().clone()
-
-
 def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
     """Return what arrives at the rules of vmap while torch's sample inputs run."""
     torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
     notes: Notes = {}
-    functions = [op for op in _functions() if only(op.name)]
+    stub = SimpleNamespace(TestCase=unittest.TestCase, ACCEPT=False)
+    sys.modules.setdefault("expecttest", stub)  # type: ignore[arg-type]  # not for samples
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    functions: list[Any] = [op for op in op_db if only(op.name)]
     with _noting(notes):
         for function, dtype in itertools.product(functions, _TYPES):
             torch.manual_seed(0)
@@ -128,30 +118,12 @@ def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
         for run in (torch._is_all_true, torch._is_any_true):  # torch.distributions asks them
             _mapped(run, *tree_flatten(((torch.tensor([True, False]),), {})), False)
     notes = {name: calls for name, calls in notes.items() if calls}
-    return notes | {name: notes[like] for name, like in _twins(notes).items()}
-
-
-def _twins(notes: Notes) -> dict[str, str]:
-    """Return operators that write in place, as nobody's sample did, and those that return."""
-    found = {}
-    for name in set(reached()) - set(notes):
+    for name in set(reached()) - set(notes):  # some that write in place, as nobody's sample did
         packet, dot, overload = name.partition(".")
         like = packet.removesuffix("_") + dot + overload
         if packet.endswith("_") and like in notes:
-            found[name] = like
-    return found
-
-
-def _functions() -> list[Any]:
-    """Return torch's `op_db`; what its tests need is not needed for its samples."""
-    if "expecttest" not in sys.modules:
-        stub: Any = types.ModuleType("expecttest")
-        stub.TestCase, stub.ACCEPT = unittest.TestCase, False
-        sys.modules["expecttest"] = stub
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    found: list[Any] = op_db
-    return found
+            notes[name] = notes[like]
+    return notes
 
 
 def _mapped(run: Any, leaves: list[Any], spec: Any, differentiable: bool) -> None:
@@ -200,15 +172,11 @@ def _records(op: Any, call: Call) -> list[list[Any]]:
         ]
         try:
             for values in records:
-                call.run(op, _copied(values))
+                call.run(op, [x.clone() if isinstance(x, Tensor) else x for x in values])
         except Exception:
             continue
         return records
     return []
-
-
-def _copied(values: list[Any]) -> list[Any]:
-    return [x.clone() if isinstance(x, Tensor) else x for x in values]
 
 
 def _layouts(call: Call, mapped: tuple[int, ...]) -> Iterator[dict[int, int]]:
@@ -241,13 +209,11 @@ def compared(op: Any, call: Call) -> Iterator[tuple[bool, bool]]:
                 alone = [_derived(op, call, values, mapped) for values in given[:RECORDS]]
             except Exception:
                 continue
-            first = True
-            for layout in _layouts(call, mapped):
+            for number, layout in enumerate(_layouts(call, mapped)):
                 right = _same(op, call, given, layout, alone)
-                if first and right is None:
+                if number == 0 and right is None:
                     break  # vmap refuses these arguments
-                yield first, bool(right)  # what fails elsewhere does not know where the axis is
-                first = False
+                yield number == 0, bool(right)  # what fails elsewhere does not know the axis
 
 
 def _derived(op: Any, call: Call, values: list[Any], mapped: Any) -> list[Tensor]:
@@ -265,8 +231,12 @@ def _derived(op: Any, call: Call, values: list[Any], mapped: Any) -> list[Tensor
 
 
 def _gradients(results: list[Tensor], leaves: list[Tensor]) -> list[Tensor]:
-    total = [_weighted(x) for x in results if x.requires_grad]
-    wanted = [x for x in leaves if x.requires_grad]
+    total, wanted = [], [x for x in leaves if x.requires_grad]
+    for x in results:
+        if x.requires_grad:  # a sum in which every entry counts otherwise
+            weights = torch.linspace(0.5, 1.5, max(x.numel(), 1), dtype=torch.float64)[: x.numel()]
+            real = (torch.view_as_real(x.resolve_conj()).sum(-1) if x.is_complex() else x).double()
+            total.append((real * weights.view(x.shape)).sum())
     if not total or not wanted:
         return []
     try:
@@ -274,13 +244,6 @@ def _gradients(results: list[Tensor], leaves: list[Tensor]) -> list[Tensor]:
     except (RuntimeError, NotImplementedError):
         return []
     return [torch.zeros_like(p) if x is None else x for x, p in zip(found, wanted, strict=True)]
-
-
-def _weighted(x: Tensor) -> Tensor:
-    """Return a sum in which every entry counts otherwise."""
-    weights = torch.linspace(0.5, 1.5, max(x.numel(), 1), dtype=torch.float64)[: x.numel()]
-    product = (torch.view_as_real(x.resolve_conj()).sum(-1) if x.is_complex() else x).double()
-    return (product * weights.view(x.shape)).sum()
 
 
 def _same(op: Any, call: Call, given: Any, layout: dict[int, int], alone: Any) -> bool | None:
@@ -301,7 +264,9 @@ def _same(op: Any, call: Call, given: Any, layout: dict[int, int], alone: Any) -
         alone = [[x.shape for x in row] for row in alone]
         return bool(alone == [[x.shape for x in row] for row in together])
     # A loop would draw other numbers, and round whole ones times 0.2 otherwise.
-    unlike = torch.Tag.nondeterministic_seeded in op.tags or call.rounds()
+    whole = not any(call.leaves[i].is_floating_point() for i in call.places)
+    rounds = whole and any(isinstance(x, float) for x in call.leaves)
+    unlike = torch.Tag.nondeterministic_seeded in op.tags or rounds
     return (unlike or all(map(_close, together, alone))) and all(
         map(partial(_close, exact=True), together[:-1], changed[:-1])
     )
@@ -317,7 +282,7 @@ def _mapped_call(
         if whole.is_floating_point() or whole.is_complex():
             whole.requires_grad_()
         leaves.append(whole)
-    fixed = _copied(given[0])
+    fixed = [x.clone() if isinstance(x, Tensor) else x for x in given[0]]
 
     def one(*rows: Tensor) -> Any:
         values = list(fixed)
@@ -351,11 +316,9 @@ def _per_record(
 
 
 def _close(found: list[Tensor], expected: list[Tensor], exact: bool = False) -> bool:
-    if len(found) != len(expected):
+    if [(x.shape, x.dtype) for x in found] != [(x.shape, x.dtype) for x in expected]:
         return False
     for x, y in zip(found, expected, strict=True):
-        if x.shape != y.shape or x.dtype != y.dtype:
-            return False
         rtol = _CLOSE.get(x.dtype, 1e-3) * (1e-4 if exact else 1.0)
         with suppress(RuntimeError):
             if not torch.allclose(x, y, rtol=rtol, atol=rtol, equal_nan=True):
@@ -366,35 +329,27 @@ def _close(found: list[Tensor], expected: list[Tensor], exact: bool = False) -> 
 # --- all of them ---------------------------------------------------------------------------------
 
 
-def _spread(calls: dict[str, Call], count: int) -> list[str]:
-    """Return some of the calls, half of them in double precision, in an order of no meaning."""
-    mixed = sorted(calls, key=lambda key: hashlib.sha256(key.encode()).digest())
-    double = [key for key in mixed if "float64" in key][: count // 2]
-    return [*double, *(key for key in mixed if key not in double)][:count]
-
-
 def certify(notes: Notes, calls_each: int = _CALLS) -> dict[str, Any]:
     """Return the certificate: what keeps records apart, and what with the axis in front only."""
     verdicts: dict[str, list[str]] = {"certified": [], "in_front": [], "not": []}
     torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
     checks = 0
     for name in sorted(notes):
-        op, calls = operator(name), notes[name]
-        chosen = _spread(calls, calls_each)
-        seen: list[tuple[bool, bool]] = []
-        for key in chosen:
+        op, calls, seen = operator(name), notes[name], list[tuple[bool, bool]]()
+        # Some of them, half in double precision, in an order of no meaning.
+        mixed = sorted(calls, key=lambda key: hashlib.sha256(key.encode()).digest())
+        double = [key for key in mixed if "float64" in key][: calls_each // 2]
+        for key in [*double, *(key for key in mixed if key not in double)][:calls_each]:
             torch.manual_seed(0)
             seen += compared(op, calls[key])
         checks += len(seen)
         front = {right for first, right in seen if first}
+        verdict = "in_front" if front == {True} else "not"
         if name.removeprefix("aten::").startswith((*_REACHING, _VARYING)):
-            verdicts["not"].append(name)
+            verdict = "not"
         elif all(right for _, right in seen) and True in front:
-            verdicts["certified"].append(name)
-        elif front == {True}:
-            verdicts["in_front"].append(name)
-        else:
-            verdicts["not"].append(name)
+            verdict = "certified"
+        verdicts[verdict].append(name)
     return {"torch": RELEASE, "checks": checks, **verdicts}
 
 

@@ -35,15 +35,12 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, source: Randomness | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._source = source or Randomness.secure()
+        self.source = source or Randomness.secure()
         self.new_step()
 
     def new_step(self) -> None:
         """Draw what the code of one step shares."""
-        self._shared = self._key()
-
-    def _key(self) -> bytes:
-        return self._source.generator.bytes(64)
+        self._shared = self.source.generator.bytes(64)
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -63,12 +60,13 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def generator(self) -> torch.Generator:
         """Return a generator of torch, for the seeds of workers that load rows."""
-        return torch.Generator().manual_seed(int.from_bytes(self._key()[:8], "little"))
+        key = self.source.generator.bytes(64)[:8]
+        return torch.Generator().manual_seed(int.from_bytes(key, "little"))
 
     @contextmanager
     def loading(self) -> Iterator[None]:
         """Run code that makes the rows of records, one after the other."""
-        with _lent(self._key()), self:
+        with _lent(self.source.generator.bytes(64)), self:
             yield
 
     def __torch_dispatch__(
@@ -96,13 +94,18 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
             dtype = torch.int64  # the schema names torch's default by its number
         elif dtype is None:
             dtype = torch.get_default_dtype() if here is None else here.dtype
-        return law(self, given, _shape(given), dtype).to(given.get("device"), dtype)
+        shape = given.get("size")
+        if shape is None:
+            like = [given.get(name) for name in ("self", "mean", "std")]
+            shapes = (x.shape for x in like if isinstance(x, Tensor))
+            shape = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+        return law(self, given, tuple(shape), dtype).to(given.get("device"), dtype)
 
     # --- numbers -----------------------------------------------------------------------------
 
     def words(self, count: int) -> Any:
         """Return `count` random words of 64 bits."""
-        return self._source.generator.bit_generator.random_raw(count)
+        return self.source.generator.bit_generator.random_raw(count)
 
     def uniform(self, shape: Any, dtype: torch.dtype = torch.float64) -> Tensor:
         """Return numbers in [0, 1), all multiples of one power of 2 that `dtype` has."""
@@ -112,11 +115,7 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def normal(self, shape: Any) -> Tensor:
         """Return standard normal numbers."""
-        return torch.from_numpy(self._source.generator.standard_normal(tuple(shape)))
-
-    def integers(self, low: int, high: int, shape: Any) -> Tensor:
-        """Return whole numbers from `low` to `high` - 1."""
-        return torch.from_numpy(self._source.generator.integers(low, high, tuple(shape)))
+        return torch.from_numpy(self.source.generator.standard_normal(tuple(shape)))
 
     def exponential(self, shape: Any) -> Tensor:
         """Return exponential numbers, none of them 0."""
@@ -155,14 +154,6 @@ def _arguments(func: Any) -> dict[str, Any] | None:
     return found if draws else None
 
 
-def _shape(given: dict[str, Any]) -> tuple[int, ...]:
-    if given.get("size") is not None:
-        return tuple(given["size"])
-    like = (given.get(name) for name in ("self", "mean", "std"))
-    shapes = (x.shape for x in like if isinstance(x, Tensor))
-    return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
-
-
 # What a kernel draws: from its arguments, the shape and the type of its result.
 Law = Callable[[Chance, dict[str, Any], Any, torch.dtype], Tensor]
 
@@ -171,7 +162,8 @@ def _whole(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype
     low, high = (given.get(a, given.get(b)) for a, b in (("low", "from"), ("high", "to")))
     if high is None:
         high = 2 ** _BITS[dtype] if dtype.is_floating_point else torch.iinfo(dtype).max
-    return chance.integers(low or 0, high, shape)
+    found = chance.source.generator.integers(low or 0, high, tuple(shape))
+    return torch.from_numpy(found)
 
 
 def _chosen(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
@@ -193,18 +185,13 @@ def _normal(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtyp
     return chance.normal(shape).mul_(given.get("std", 1.0)).add_(given.get("mean", 0.0))
 
 
-def _coin(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
-    p: Tensor | float = given.get("p", given["self"])
-    return chance.uniform(shape) < p
-
-
 _LAWS: dict[str, Law] = {
     "rand": _uniform,
     "uniform": _uniform,
     "randn": _normal,
     "normal": _normal,
     "log_normal": lambda c, g, shape, _: _normal(c, g, shape, _).exp(),
-    "bernoulli": _coin,
+    "bernoulli": lambda c, g, shape, _: c.uniform(shape) < (g["p"] if "p" in g else g["self"]),
     "exponential": lambda c, g, shape, _: c.exponential(shape) / g["lambd"],
     "cauchy": lambda c, g, shape, _: (
         g["median"] + g["sigma"] * torch.tan(math.pi * (c.uniform(shape) - 0.5))

@@ -27,7 +27,16 @@ def refuse(module: nn.Module) -> None:
         reason = _reason(layer)
         if reason:
             raise InvalidParameter(f"{shown} {reason}.")
-    _uninitialised(module)
+    for name, parameter in module.named_parameters():
+        if isinstance(parameter, nn.parameter.UninitializedParameter):
+            raise InvalidParameter(
+                f"the parameter {name!r} has no shape yet; run the module once on made-up inputs "
+                "before training, or give its sizes."
+            )
+        if parameter.requires_grad and not parameter.is_floating_point():
+            raise InvalidParameter(
+                f"the parameter {name!r} is not real; complex gradients are not supported."
+            )
     _refuse_global_hooks()
 
 
@@ -91,29 +100,27 @@ def _reason(layer: Any) -> str | None:
     if isinstance(layer, torch.jit.ScriptModule):
         return "is a TorchScript module, whose layers cannot be followed; pass the module itself"
     names = {kind.__name__ for kind in type(layer).__mro__}
-    if names & _WRAPPERS or getattr(layer, "_compiled_call_impl", None) is not None:
-        return "is compiled or wrapped, so its layers cannot be followed; pass the module inside it"
-    if isinstance(layer, nn.Embedding):
-        for option, why in REASONS.items():
-            if getattr(layer, option, None):
-                return f"has {option}, which {why}; leave it off"
-    if names & {"_SpectralNorm", "SpectralNorm"}:
-        return "updates its power iteration in every forward pass; remove the spectral norm"
-    if isinstance(layer, nn.EmbeddingBag):
-        return "takes a flat list of tokens for all examples; use Embedding and a sum"
-    for hook in layer._forward_pre_hooks.values():
-        if type(hook).__name__ in ("SpectralNorm", "WeightNorm"):
-            return (
-                f"has an old-style {type(hook).__name__} hook, which hides its parameters; "
-                "use torch.nn.utils.parametrizations.weight_norm, or remove it"
-            )
-    plain = [vars(layer).get(name) for name in ("weight", "bias")]
-    if any(isinstance(held, torch.Tensor) for held in plain):
-        return (
-            "has a weight that a hook computes from other parameters (pruning, for instance), "
-            "which cannot be followed; make it permanent, or use torch.nn.utils.parametrize"
-        )
-    return _remembers(layer) or _hooked(layer)
+    hooks = [type(hook).__name__ for hook in layer._forward_pre_hooks.values()]
+    old = [name for name in hooks if name in ("SpectralNorm", "WeightNorm")]
+    computed = [isinstance(vars(layer).get(name), torch.Tensor) for name in ("weight", "bias")]
+    wrapped = names & _WRAPPERS or getattr(layer, "_compiled_call_impl", None) is not None
+    reasons = (
+        (wrapped, "is compiled or wrapped, so its layers cannot be followed; pass the module "
+         "inside it"),
+        *((isinstance(layer, nn.Embedding) and getattr(layer, option, None),
+           f"has {option}, which {why}; leave it off") for option, why in REASONS.items()),
+        (names & {"_SpectralNorm", "SpectralNorm"}, "updates its power iteration in every forward "
+         "pass; remove the spectral norm"),
+        (isinstance(layer, nn.EmbeddingBag), "takes a flat list of tokens for all examples; use "
+         "Embedding and a sum"),
+        (old, f"has an old-style {''.join(old[:1])} hook, which hides its parameters; use "
+         "torch.nn.utils.parametrizations.weight_norm, or remove it"),
+        (any(computed), "has a weight that a hook computes from other parameters (pruning, for "
+         "instance), which cannot be followed; make it permanent, or use "
+         "torch.nn.utils.parametrize"),
+    )  # fmt: skip
+    found = [reason for holds, reason in reasons if holds]
+    return found[0] if found else _remembers(layer) or _hooked(layer)
 
 
 def _hooked(layer: Any) -> str | None:
@@ -150,16 +157,3 @@ def _remembers(layer: Any) -> str | None:
     elif getattr(layer, "track_running_stats", False) and layer.training:
         return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
     return None
-
-
-def _uninitialised(module: nn.Module) -> None:
-    for name, parameter in module.named_parameters():
-        if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise InvalidParameter(
-                f"the parameter {name!r} has no shape yet; run the module once on made-up inputs "
-                "before training, or give its sizes."
-            )
-        if parameter.requires_grad and not parameter.is_floating_point():
-            raise InvalidParameter(
-                f"the parameter {name!r} is not real; complex gradients are not supported."
-            )

@@ -59,11 +59,11 @@ class BatchRecords:
         # which may come back with the next batch.
         x = x.detach().contiguous().view(self.given, -1, *x.shape[1:])
         self.rows.append(x[torch.arange(self.size, device=x.device).clamp_(max=self.given - 1)])
-        return _Place(len(self.rows) - 1)
+        return len(self.rows) - 1
 
     def one(self, rows: tuple[Tensor, ...]) -> Any:
         """Return the batch of one record, from what vmap hands out of `rows`."""
-        return mapped_parts(lambda x: rows[x.number] if isinstance(x, _Place) else x, self._batch)
+        return mapped_parts(rows.__getitem__, self._batch)
 
     def checked(self, value: Any) -> Tensor:
         """Return what the losses returned for one record, if it is a loss (or `copies`)."""
@@ -81,13 +81,6 @@ class BatchRecords:
         if not value.is_floating_point():
             raise InvalidData("a loss must be a real number.")
         return value.reshape(self.copies)
-
-
-class _Place:
-    """Stands for a tensor in the batch's structure."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 def mapped_parts(take: Callable[[Any], Any], batch: Any) -> Any:
@@ -254,14 +247,17 @@ class ClippedGradients:
         del record, watch  # they hold parameters as records' own
         return self._forward(losses, records)
 
-    def _mapped(self, losses: Losses, records: BatchRecords, record: Pass, watch: Watch) -> Tensor:
-        """Run the losses on what Python sees of the records: one of them."""
+    def _mapped(self, losses: Losses, records: BatchRecords, record: Pass, watch: Watch) -> Any:
+        """Run the losses on what Python sees of the records: one of them.
+
+        By itself, so that nothing of a record is held when the pass has to be run again.
+        """
         rows = tuple(map(record.mapped, records.rows))
         watch.remember(rows)
         with kept_apart(), watch:
             value = records.checked(losses(self.module, records.one(rows)))
             watch.ended(value)
-        return record.unmapped(value)
+        return _functorch._remove_batch_dim(value, record.level, record.size, 0)
 
 
 def check_module(
@@ -332,9 +328,8 @@ def _all_records() -> Iterator[None]:
 
 def _no_autocast(device: str) -> AbstractContextManager[Any]:
     """Switch autocast off, where it is on: the switch takes as long as a small operation."""
-    if torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+    on = torch.is_autocast_enabled(device)
+    return torch.autocast(device, enabled=False) if on else nullcontext()
 
 
 def _joined(terms: list[Term]) -> list[Term]:

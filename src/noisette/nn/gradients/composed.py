@@ -24,7 +24,7 @@ def attend(
     if not query.dim() == key.dim() == value.dim() == 4:
         return NotImplemented
     batch = query.shape[0]
-    if key.shape[0] != batch or value.shape[0] != batch:
+    if {key.shape[0], value.shape[0]} != {batch}:
         return NotImplemented
 
     def compute(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
@@ -124,12 +124,11 @@ def _mask(
     return total
 
 
-_LAYERS = {"LSTM": torch.lstm, "GRU": torch.gru, "tanh": torch.rnn_tanh, "relu": torch.rnn_relu}
-_CELLS = {
-    "LSTM": torch.lstm_cell,
-    "GRU": torch.gru_cell,
-    "tanh": torch.rnn_tanh_cell,
-    "relu": torch.rnn_relu_cell,
+_MODES = {
+    "LSTM": (torch.lstm, torch.lstm_cell),
+    "GRU": (torch.gru, torch.gru_cell),
+    "tanh": (torch.rnn_tanh, torch.rnn_tanh_cell),
+    "relu": (torch.rnn_relu, torch.rnn_relu_cell),
 }
 
 
@@ -149,34 +148,21 @@ def recurrent(
     for layer in range(num_layers):
         outputs = []
         for way in range(ways):
-            place = layer * ways + way
-            weights = params[place * each : (place + 1) * each]
-            seen, end = _direction(mode, record, x, starts[place], weights, has_biases, bool(way))
-            outputs.append(seen)
-            ends.append(end)
+            w, v, *more = params[len(ends) * each : (len(ends) + 1) * each]
+            b, c = more[:2] if has_biases else (None, None)
+            state, into, seen = starts[len(ends)], _linear(record, x, w, b), []
+            for t in range(len(into))[:: -1 if way else 1]:
+                state = _next(mode, into[t], _linear(record, state[0], v, c), state)
+                if each in (3, 5):  # a projection
+                    state = _linear(record, state[0], more[-1], None), *state[1:]
+                seen.append(state[0])
+            outputs.append(torch.stack(seen[::-1] if way else seen))
+            ends.append(state)
         x = torch.cat(outputs, 2)
         if dropout and train and layer + 1 < num_layers:
             x = chance.dropout(record, x, dropout)
     final = tuple(torch.stack(parts) for parts in zip(*ends, strict=True))
     return x.transpose(0, 1) if batch_first else x, *final
-
-
-def _direction(
-    mode: str, record: Pass, x: Tensor, state: tuple[Tensor, ...], weights: Any, biases: bool,
-    backward: bool,
-) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
-    w, v = weights[:2]
-    b, c = weights[2:4] if biases else (None, None)
-    projection = weights[-1] if len(weights) in (3, 5) else None
-    into = _linear(record, x, w, b)
-    steps = range(x.shape[0])
-    seen: list[Tensor] = []
-    for t in reversed(steps) if backward else steps:
-        state = _next(mode, into[t], _linear(record, state[0], v, c), state)
-        if projection is not None:
-            state = _linear(record, state[0], projection, None), *state[1:]
-        seen.append(state[0])
-    return torch.stack(seen[::-1] if backward else seen), state
 
 
 def _linear(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
@@ -212,10 +198,9 @@ def _cell(
     return found if mode == "LSTM" else found[0]
 
 
-for _mode, _call in _LAYERS.items():
-    rule(_call)(partial(recurrent, _mode))
-for _mode, _call in _CELLS.items():
-    rule(_call)(partial(_cell, _mode))
+for _mode, (_layer, _step) in _MODES.items():
+    rule(_layer)(partial(recurrent, _mode))
+    rule(_step)(partial(_cell, _mode))
 
 
 @rule(functional.cross_entropy)

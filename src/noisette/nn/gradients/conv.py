@@ -40,6 +40,7 @@ class Windows(Term):
         self.x, self.g, self.copies = working(x), working(g), copies
         self.size = x.shape[0] // copies
         self._places: Tensor | None = None
+        self._entries = weight[0].numel() * layout.groups * math.prod(g.shape[2:])  # of a row
 
     def windows(self, x: Tensor) -> Tensor:
         """Return the windows of some rows of x, shape (rows, channels * kernel, T).
@@ -47,8 +48,9 @@ class Windows(Term):
         Where a row has few of them, its places are listed once and taken from every row, which is
         two to three times as fast as a copy along the strides of so short runs.
         """
-        x = padded(x, self.layout)
-        if self._entries() > _WINDOW_ENTRIES:
+        sides = [side for width in reversed(self.layout.padding) for side in (width, width)]
+        x = functional.pad(x, sides)
+        if self._entries > _WINDOW_ENTRIES:
             return unfold(x, self.layout)
         if self._places is None:
             numbers = torch.arange(x[0].numel(), device=x.device).view(1, *x.shape[1:])
@@ -56,27 +58,19 @@ class Windows(Term):
         taken = x.flatten(1).index_select(1, self._places.view(-1))
         return taken.view(len(x), *self._places.shape)
 
-    def _entries(self) -> int:
-        positions = math.prod(self.g.shape[2:])
-        return self.parameter[0].numel() * self.layout.groups * positions
-
     def factors(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
         """Return a (n, d, T) and g (n, p / groups, T), where n counts examples times groups."""
-        rows, groups, n = (
-            slice(start * self.copies, stop * self.copies),
-            self.layout.groups,
-            stop - start,
-        )
+        rows, n = slice(start * self.copies, stop * self.copies), stop - start
         a, g = self.windows(self.x[rows]), self.g[rows].flatten(2)
         if self.copies > 1:
             a = a.view(n, self.copies, *a.shape[1:]).movedim(1, 2).flatten(2)
             g = g.view(n, self.copies, *g.shape[1:]).movedim(1, 2).flatten(2)
-        T = g.shape[2]
-        return a.reshape(n * groups, -1, T), g.reshape(n * groups, -1, T)
+        shape = n * self.layout.groups, -1, g.shape[2]
+        return a.reshape(shape), g.reshape(shape)
 
     def runs(self) -> Any:
         """Cut the examples so that their windows stay small."""
-        return chunks(self.size, self._entries() * self.copies, _WINDOW_ENTRIES)
+        return chunks(self.size, self._entries * self.copies, _WINDOW_ENTRIES)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return the gradients of a slice of the examples."""
@@ -88,8 +82,7 @@ class Windows(Term):
         made = self.x.new_empty(self.size, *self.parameter.shape)
         for start, stop in self.runs():
             a, g = self.factors(start, stop)
-            into = made[start:stop].view(len(g), -1, a.shape[1])
-            torch.bmm(g, a.transpose(1, 2), out=into)
+            torch.bmm(g, a.transpose(1, 2), out=made[start:stop].view(len(g), -1, a.shape[1]))
         return Dense(self.parameter, made)
 
     def squares(self) -> Tensor:
@@ -101,24 +94,22 @@ class Windows(Term):
             found.append(outer.squares().view(stop - start, -1).sum(1))
         return torch.cat(found)
 
-    def weighted(self, factors: Tensor) -> Tensor:
-        """Return the gradient of the weight for cotangents multiplied by the factors."""
+    def add_weighted(self, factors: Tensor, out: Tensor) -> None:
+        """Add the gradient of the weight for cotangents multiplied by the factors."""
         at, space = self.layout, self.x.dim() - 2
         scale = factors.to(self.g.dtype).repeat_interleave(self.copies)
         g = self.g * scale.view(-1, *[1] * (space + 1))
-        found: Tensor = torch.ops.aten.convolution_backward(
+        out += torch.ops.aten.convolution_backward(
             g, self.x, self.parameter, None, at.stride, at.padding, at.dilation, False, [0] * space,
             at.groups, [False, True, False],
         )[1]  # fmt: skip
-        return found
 
     def error(self) -> Tensor:
         """Return 2 gamma_{T + 2} ||a|| ||g||, where no entry of x is in more than K windows."""
         K = math.prod(self.layout.kernel_size)
         T = math.prod(self.g.shape[2:]) * self.copies
         a, g = squares(self.x.reshape(self.size, -1)) * K, squares(self.g.reshape(self.size, -1))
-        found: Tensor = (a * g).sqrt() * (2.0 * gamma(T + 2, self.x.dtype))
-        return found
+        return torch.sqrt(a * g) * (2.0 * gamma(T + 2, self.x.dtype))
 
     def without(self, bad: Tensor) -> "Windows":
         """Return the term with zero rows for `bad`."""
@@ -127,28 +118,21 @@ class Windows(Term):
         return Windows(self.parameter, self.layout, x, g, self.copies)
 
 
-def padded(x: Tensor, layout: Layout) -> Tensor:
-    """Return x with its borders."""
-    sides = [side for width in reversed(layout.padding) for side in (width, width)]
-    return functional.pad(x, sides)
-
-
 def unfold(x: Tensor, layout: Layout) -> Tensor:
     """Return the windows of a padded x, shape (rows, channels * kernel, T).
 
     One strided copy: faster than torch's own im2col, and the same for any number of axes.
     """
-    kernel, stride, _, dilation, _ = layout
-    x = x.contiguous()
-    space = range(len(kernel))
-    step = x.stride()
-    out = [(x.shape[2 + i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in space]
-    within = [step[2 + i] * dilation[i] for i in space]
-    between = [step[2 + i] * stride[i] for i in space]
+    x, out, within, between = x.contiguous(), [], [], []
+    for axis, (size, stride, _, dilation) in enumerate(zip(*layout[:4], strict=True), 2):
+        out.append((x.shape[axis] - dilation * (size - 1) - 1) // stride + 1)
+        within.append(x.stride(axis) * dilation)
+        between.append(x.stride(axis) * stride)
     view = x.as_strided(
-        (*x.shape[:2], *kernel, *out), (*step[:2], *within, *between), x.storage_offset()
-    )
-    return view.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(out))
+        (*x.shape[:2], *layout.kernel_size, *out), (*x.stride()[:2], *within, *between),
+        x.storage_offset(),
+    )  # fmt: skip
+    return view.reshape(len(x), x.shape[1] * math.prod(layout.kernel_size), math.prod(out))
 
 
 def _tuple(value: Any, count: int) -> tuple[int, ...]:
@@ -180,26 +164,20 @@ def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
         return out
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
-        if single:
-            return _terms(w, b, layout, record.spread(a), g, 1)
-        return _terms(w, b, layout, record.spread(a).flatten(0, 1), g.flatten(0, 1), g.shape[1])
+        copies, a = 1 if single else g.shape[1], record.spread(a)
+        if not single:  # several images of each record
+            a, g = a.flatten(0, 1), g.flatten(0, 1)
+        if w is not None:
+            term = Windows(w, layout, a, g, copies)
+            kept = copies * (a[0].numel() + g[0].numel())
+            # Formed gradients serve the norms and the sum; the Gram form needs less memory.
+            yield term.dense() if w.numel() <= 2 * kept else term
+        if b is not None:
+            sums = g.flatten(2).sum(2)
+            yield Dense(b, sums.view(-1, copies, sums.shape[1]).sum(1) if copies > 1 else sums)
 
     return record.tap(compute, x, terms, merged=1 if single else 2)
 
 
 for _count, _call in enumerate((functional.conv1d, functional.conv2d, functional.conv3d), 1):
     rule(_call)(partial(_follow, _call, _count))
-
-
-def _terms(
-    weight: Tensor | None, bias: Tensor | None, layout: Layout, x: Tensor, g: Tensor, copies: int
-) -> Iterator[Term]:
-    """Yield the terms from x and g, whose first axis holds `copies` images of each record."""
-    if weight is not None:
-        term = Windows(weight, layout, x, g, copies)
-        kept = copies * (x[0].numel() + g[0].numel())
-        # Formed gradients serve the norms and the sum; the Gram form needs less memory.
-        yield term.dense() if weight.numel() <= 2 * kept else term
-    if bias is not None:
-        sums = g.flatten(2).sum(2)
-        yield Dense(bias, sums.view(-1, copies, sums.shape[1]).sum(1) if copies > 1 else sums)

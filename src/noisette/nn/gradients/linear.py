@@ -15,24 +15,13 @@ from noisette.nn.gradients.rounding import gamma, squares, working
 from noisette.nn.gradients.terms import Dense, Outer, Shift, Term, Vectors
 
 
-def matrix_terms(
-    weight: Tensor | None, bias: Tensor | None, a: Tensor, g: Tensor
-) -> Iterator[Term]:
-    """Yield the terms of out_t = W a_t + b from a (size, T, d) and g (size, T, p).
+def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
+    """Return the term of sum_t g_t a_t' from a (size, T, d) and g (size, T, p).
 
     Per-example gradients are formed at once when they are no larger than what they replace: one
     batched product then serves the norms and the sum, and a and g are let go. Otherwise
     p d > 2 T (p + d), and there the Gram form needs fewer operations than forming them.
     """
-    cotangent = Vectors(g)
-    if weight is not None:
-        yield weight_term(weight, a, cotangent)
-    if bias is not None:
-        yield Shift(bias, cotangent) if g.shape[1] == 1 else Dense(bias, g.sum(1))
-
-
-def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
-    """Return the term of sum_t g_t a_t' in the form that needs less."""
     T, d, p = a.shape[1], a.shape[2], cotangent.x.shape[2]
     if T > 1 and p * d <= 2 * T * (p + d):
         gradients = torch.bmm(cotangent.x.transpose(1, 2), working(a))
@@ -45,17 +34,31 @@ def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = No
     """Follow out = x W' + b."""
     if not (record.constant(weight) and record.constant(bias)):
         return NotImplemented
-    w, b = (p if record.trains(p) else None for p in (weight, bias))
-    if w is None and b is None:
+    if not (record.trains(weight) or record.trains(bias)):
         return functional.linear(record.replaced(input), weight, bias)
+    return _tapped(record, record.replaced(input), weight, bias)
+
+
+def _tapped(
+    record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None, right: bool = False
+) -> Any:
+    """Follow out = x W' + b, or x W + b, where the weight's gradient is transposed."""
+    w, b = (p if record.trains(p) else None for p in (weight, bias))
     # What is not trained stays attached: a use of a parameter that no rule sees is found there.
-    fixed = weight if w is None else weight.detach(), bias if b is None else b.detach()
+    fixed, added = weight if w is None else w.detach(), bias if b is None else b.detach()
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
-        return matrix_terms(w, b, record.examples(a, 1), record.examples(g, 1))
+        a, g = record.examples(a, 1), record.examples(g, 1)
+        cotangent = Vectors(g)
+        if w is not None:
+            yield weight_term(w, g, Vectors(a)) if right else weight_term(w, a, cotangent)
+        if b is not None:
+            yield Shift(b, cotangent) if g.shape[1] == 1 else Dense(b, g.sum(1))
 
-    x = record.replaced(input)
-    return record.tap(lambda x: _product(x, *fixed), x, terms, merged=x.dim())
+    def compute(x: Tensor) -> Tensor:
+        return _product(x, fixed.t() if right else fixed, added)
+
+    return record.tap(compute, x, terms, merged=x.dim())
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -71,25 +74,12 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return out[..., : weight.shape[0]] if p else out
 
 
-def _right(record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Follow out = x W + b: the weight's gradient is that of `linear`, transposed."""
-    w, b = weight.detach(), None if bias is None else bias.detach()
-
-    def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
-        a, g = record.examples(a, 1), record.examples(g, 1)
-        yield weight_term(weight, g, Vectors(a))
-        if bias is not None:
-            yield from matrix_terms(None, bias, a, g)
-
-    return record.tap(lambda x: _product(x, w.t(), b), x, terms, merged=x.dim())
-
-
 @rule(torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__)
 def matmul(record: Pass, input: Tensor, other: Tensor, **options: Any) -> Any:
     """Follow x W."""
     if options or not record.trains(other) or other.dim() != 2 or record.trains(input):
         return NotImplemented
-    return _right(record, input, other, None)
+    return _tapped(record, input, other, None, right=True)
 
 
 @rule(torch.addmm, Tensor.addmm)
@@ -98,7 +88,7 @@ def addmm(record: Pass, input: Tensor, mat1: Tensor, mat2: Tensor, **options: An
     row = record.trains(input) and input.shape == mat2.shape[1:]
     if options or not (row and record.trains(mat2)) or record.trains(mat1):
         return NotImplemented
-    return _right(record, mat1, mat2, input)
+    return _tapped(record, mat1, mat2, input, right=True)
 
 
 class Lookup(Term):
@@ -124,11 +114,11 @@ class Lookup(Term):
         total = torch.zeros(self.size, dtype=torch.float64, device=self.g.device)
         return (total.index_add_(0, owner, squares(sums)).sqrt() + self.error()).square()
 
-    def weighted(self, factors: Tensor) -> Tensor:
-        """Return sum_i f_i sum_t e_{index_t} g_t'."""
+    def add_weighted(self, factors: Tensor, out: Tensor) -> None:
+        """Add sum_i f_i sum_t e_{index_t} g_t'."""
         g = self.g * factors.to(self.g.dtype)[:, None, None]
         into = self.g.new_zeros(self.parameter.shape)
-        return into.index_add_(0, self.index.flatten(), g.flatten(0, 1))
+        out += into.index_add_(0, self.index.flatten(), g.flatten(0, 1))
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return the gradients of a slice, mostly zeros."""

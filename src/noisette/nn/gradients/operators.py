@@ -118,12 +118,6 @@ def _written(op: Any) -> bool:
     return bool(written)
 
 
-def _tells(op: Any) -> bool:
-    """Say whether Python would learn a number, or a size, that depends on a record's values."""
-    numbers = any("Tensor" not in str(returned.type) for returned in op._schema.returns)
-    return numbers or not _SIZED.isdisjoint(op.tags) or op._name == "aten::where"
-
-
 def _moved(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator that keeps records apart as long as their axis is the first one."""
     level = _functorch.peek_interpreter_stack().level()
@@ -141,7 +135,9 @@ def _moved(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
 
 def _alone(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
     """Run an operator for each record, on memory that holds nothing else, and stack the results."""
-    if _tells(op):
+    numbers = any("Tensor" not in str(returned.type) for returned in op._schema.returns)
+    if numbers or not _SIZED.isdisjoint(op.tags) or op._name == "aten::where":
+        # Python would learn a number, or a size, that depends on a record's values.
         original(*args, **kwargs)  # torch has a sentence of its own for most of them
         raise InvalidParameter(
             f"the code calls {op}, whose result has a size, or is a number, that depends on a "
@@ -176,14 +172,11 @@ def _alone(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
             rows.append(tree_flatten(op(*one, **named)))
     found = []
     for each in zip(*(values for values, _ in rows), strict=True):
-        if isinstance(each[0], Tensor):
-            stacked = torch.stack([_apart(x) for x in each])
-            found.append(_functorch._add_batch_dim(stacked, 0, level))
-        else:
-            found.append(each[0])
+        first = each[0]
+        if isinstance(first, Tensor):
+            # Times 1, a cotangent arrives in memory that holds nothing else, too.
+            copied = first.is_floating_point() or first.is_complex()
+            stacked = torch.stack([x * 1 if copied else x for x in each])
+            first = _functorch._add_batch_dim(stacked, 0, level)
+        found.append(first)
     return args[0].copy_(found[0]) if _written(op) else tree_unflatten(found, rows[0][1])
-
-
-def _apart(x: Tensor) -> Tensor:
-    """Return the same values; a cotangent then arrives in memory that holds nothing else, too."""
-    return x * 1 if x.is_floating_point() or x.is_complex() else x

@@ -6,13 +6,11 @@ underflow takes: at most one smallest normal number per product, flushed or not.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import torch
 from torch import Tensor
-
-from noisette import _validate
 
 BLOCK = 4096
 """So many entries are summed in the precision that they have."""
@@ -90,38 +88,14 @@ def full_precision() -> bool:
     )
 
 
-_SLACK = 1.0 - 2.0**-22
+SLACK = 1.0 - 2.0**-22
 _SMALLEST, _LARGEST = 2.0**-120, 2.0**120  # infinity times a gradient of 0 would be NaN
 
-Factors = Callable[[Tensor], Tensor]
 
-
-def _safe(factors: Tensor) -> Tensor:
+def safe(factors: Tensor) -> Tensor:
+    """Return factors in single precision, none of them NaN, infinite, or nearly nothing."""
     kept = torch.where(factors >= _SMALLEST, factors, 0.0)  # NaN compares false
     return kept.clamp(max=_LARGEST).to(torch.float32)
-
-
-def flat(C: float) -> Factors:
-    """Return norms -> min(1, C / norm): longer gradients are cut down to norm C."""
-    C = _validate.positive("the clip norm", C)
-
-    def factors(norms: Tensor) -> Tensor:
-        # proof: NN-CLIP
-        return _safe((C * _SLACK / norms.double()).clamp(max=1.0))
-
-    return factors
-
-
-def automatic(C: float, gamma: float = 0.01) -> Factors:
-    """Return norms -> C / (norm + gamma): every gradient is normalised to almost C (Bu et al.)."""
-    C = _validate.positive("the clip norm", C)
-    gamma = _validate.positive("gamma", gamma)
-
-    def factors(norms: Tensor) -> Tensor:
-        # proof: NN-CLIP
-        return _safe(C * _SLACK / (norms.double() + gamma))
-
-    return factors
 
 
 def shared(factors: Tensor, shares: Tensor) -> Tensor:
@@ -131,4 +105,4 @@ def shared(factors: Tensor, shares: Tensor) -> Tensor:
     result with the norms add up to at most C for each person, whatever is rounded.
     """
     # proof: NN-PERSONS
-    return _safe(factors.double() * shares * _SLACK)
+    return safe(factors.double() * shares * SLACK)

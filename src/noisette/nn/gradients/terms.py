@@ -27,12 +27,8 @@ class Term(ABC):
         return joint_squares([self])
 
     @abstractmethod
-    def weighted(self, factors: Tensor) -> Tensor:
-        """Return sum_i factors_i * gradient_i, in the shape of the parameter."""
-
     def add_weighted(self, factors: Tensor, out: Tensor) -> None:
-        """Add `weighted` to `out`, which has the shape of the parameter."""
-        out += self.weighted(factors)
+        """Add sum_i factors_i * gradient_i to `out`, which has the shape of the parameter."""
 
     @abstractmethod
     def rows(self, start: int, stop: int) -> Tensor:
@@ -95,10 +91,10 @@ class Dense(Term):
         """Return the squared norms of the very rows that are summed."""
         return squares(_matrix(self.gradients)).sum(1)
 
-    def weighted(self, factors: Tensor) -> Tensor:
-        """Return sum_i f_i G_i."""
+    def add_weighted(self, factors: Tensor, out: Tensor) -> None:
+        """Add sum_i f_i G_i."""
         flat = self.gradients.reshape(self.size, -1)
-        return (factors.to(flat.dtype) @ flat).view(self.parameter.shape)
+        out += (factors.to(flat.dtype) @ flat).view(self.parameter.shape)
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return a slice."""
@@ -156,9 +152,9 @@ class Shift(Term):
         """Return the squared norms of g."""
         return self.cotangent.squares[:, 0]
 
-    def weighted(self, factors: Tensor) -> Tensor:
-        """Return sum_i f_i g_i."""
-        return self.cotangent.weighted(factors).sum((0, 1))
+    def add_weighted(self, factors: Tensor, out: Tensor) -> None:
+        """Add sum_i f_i g_i."""
+        out += self.cotangent.weighted(factors).sum((0, 1))
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return a slice."""
@@ -214,18 +210,13 @@ class Outer(Term):
         cross = torch.where(cross.isfinite(), cross.clamp(min=0.0), torch.inf)
         return cross.add_(allowance)
 
-    def weighted(self, factors: Tensor) -> Tensor:
-        """Return sum_i f_i sum_t g_t a_t' as one matrix product."""
-        g = self.cotangent.weighted(factors)
-        return g.flatten(0, 1).t() @ self.a.flatten(0, 1)
-
     def add_weighted(self, factors: Tensor, out: Tensor) -> None:
-        """Add it without a copy of the parameter's size, where the precisions agree."""
-        g = self.cotangent.weighted(factors)
-        if out.dtype == g.dtype == self.a.dtype:
-            out.addmm_(g.flatten(0, 1).t(), self.a.flatten(0, 1))
+        """Add sum_i f_i sum_t g_t a_t' as one product, without a copy where precisions agree."""
+        g, a = self.cotangent.weighted(factors).flatten(0, 1).t(), self.a.flatten(0, 1)
+        if out.dtype == g.dtype == a.dtype:
+            out.addmm_(g, a)
         else:
-            out += self.weighted(factors)
+            out += g @ a
 
     def rows(self, start: int, stop: int) -> Tensor:
         """Return g'a for a slice."""

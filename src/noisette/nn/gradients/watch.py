@@ -33,15 +33,15 @@ _SIMPLE = frozenset(
 )  # fmt: skip
 _NO_DATA = (type, types.ModuleType)
 _CONNECTED = frozenset({"T", "mT", "H", "mH", "real", "imag"})
-_SHAPES = frozenset(
-    {"size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "__len__",
-     "is_floating_point", "is_complex", "element_size", "get_device", "__hash__", "is_tensor",
-     "storage_offset", "has_names", "is_same_size", "is_signed", "is_inference", "dim_order",
-     "result_type", "can_cast", "broadcast_shapes"}
+_SHAPES = (
+    "size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "__len__",
+    "is_floating_point", "is_complex", "element_size", "get_device", "__hash__", "is_tensor",
+    "storage_offset", "has_names", "is_same_size", "is_signed", "is_inference", "dim_order",
+    "result_type", "can_cast", "broadcast_shapes",
 )  # fmt: skip
-_ALIKE = frozenset(
-    {"detach", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like",
-     "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"}
+_ALIKE = (
+    "detach", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like",
+    "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
 )  # fmt: skip
 _PRINTED = "the code prints a record, and what is printed no noise protects"
 _SIZED = (
@@ -54,7 +54,16 @@ _DRAWN = (
     "the code draws as many random numbers as a record's values ask for, for which there is no "
     "rule; use torch.rand or torch.randn"
 )
-_REFUSED = {
+_NAMED: dict[str, int | str] = {
+    **dict.fromkeys(_SHAPES, _FREE),
+    **dict.fromkeys(_ALIKE, _RAW),
+    "custom_function_call": _APPLY,
+    "repeat_interleave": _REPEATS,
+    "_is_all_true": _ASSERTS,
+    "__setitem__": _WRITES,
+    "__set__": _WRITES,
+    "__invert__": _ORDINARY,
+    "__index__": _ORDINARY,
     "poisson": _DRAWN,
     "binomial": _DRAWN,
     "_standard_gamma": _DRAWN,
@@ -77,32 +86,15 @@ def _kind(func: Any) -> int | str:
     name = getattr(func, "__name__", "")
     if isinstance(func, OpOverload | OpOverloadPacket):
         space, name, *_ = str(func).split(".")
-        return _named(name) if space in ("aten", "prim") else _FOREIGN
-    if name in ("__get__", "__set__") and func.__self__.__name__ == "data":
+        if space not in ("aten", "prim"):
+            return _FOREIGN
+    elif name in ("__get__", "__set__") and func.__self__.__name__ == "data":
         return _DATA if name == "__get__" else _REPLACED
-    if name == "__get__":
+    elif name == "__get__":
         return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
-    if name == "custom_function_call":
-        return _APPLY
-    return _named(name)
-
-
-def _named(name: str) -> int | str:
-    if name in _REFUSED:
-        return _REFUSED[name]
-    if name in _SHAPES:
-        return _FREE
-    if name in _ALIKE:
-        return _RAW
-    if name == "repeat_interleave":
-        return _REPEATS
-    if name == "_is_all_true":
-        return _ASSERTS
-    inplace = name.endswith("_") and not name.endswith("__")
-    operator = name.startswith("__i") and name.endswith("__") and name != "__invert__"
-    if inplace or name in ("__setitem__", "__set__") or (operator and name != "__index__"):
-        return _WRITES
-    return _ORDINARY
+    special = name.endswith("__")
+    writes = name.startswith("__i") if special else name.endswith("_")
+    return _NAMED.get(name, _WRITES if writes else _ORDINARY)
 
 
 _KINDS: dict[Any, int | str] = {}

@@ -4,10 +4,10 @@ import gc
 import os
 import sys
 import sysconfig
+import traceback
 import types
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import CodeType
 from typing import Any
 
 import torch
@@ -27,21 +27,14 @@ _OURS = tuple(
 _PACKAGES = os.path.join("", "site-packages", "")
 
 
-def refusal(reason: str, frames: Iterable[tuple[CodeType, int]] | None = None) -> InvalidParameter:
+def refusal(reason: str, frames: Iterable[tuple[Any, int]] | None = None) -> InvalidParameter:
     """Return the refusal with the innermost line that is neither torch's nor ours."""
-    for code, line in _stack() if frames is None else frames:
-        name = code.co_filename
+    for frame, line in traceback.walk_stack(sys._getframe(1)) if frames is None else frames:
+        name = frame.f_code.co_filename
         ours = name.startswith(_OURS) and not (_PACKAGES in name and not name.startswith(_OURS[:2]))
         if not ours and not name.startswith("<"):
             return InvalidParameter(f"{reason} (in {name}, line {line})")
     return InvalidParameter(reason)
-
-
-def _stack() -> Iterable[tuple[CodeType, int]]:
-    frame: Any = sys._getframe(2)
-    while frame is not None:
-        yield frame.f_code, frame.f_lineno
-        frame = frame.f_back
 
 
 _MEANINGS = (
@@ -100,12 +93,7 @@ def translated(error: BaseException) -> InvalidParameter | None:
     text = str(error)
     for signs, reason in _MEANINGS:
         if any(sign in text for sign in signs):
-            frames = []
-            trace = error.__traceback__
-            while trace is not None:
-                frames.append((trace.tb_frame.f_code, trace.tb_lineno))
-                trace = trace.tb_next
-            return refusal(reason, frames[::-1])
+            return refusal(reason, list(traceback.walk_tb(error.__traceback__))[::-1])
     return None
 
 
@@ -159,9 +147,11 @@ def holder(kept: list[Tensor], module: nn.Module) -> str:
             if isinstance(h, types.CellType):
                 return "a variable of an outer function"
             if isinstance(h, dict):
-                owner = names.get(id(h)) or _owner(h)
-                if owner:
-                    return f"the attribute {_key(h, held)!r} of {owner}"
+                owners = (x for x in gc.get_referrers(h) if getattr(x, "__dict__", None) is h)
+                for owner in owners:
+                    names.setdefault(id(h), getattr(owner, "__name__", type(owner).__name__))
+                if id(h) in names:
+                    return f"the attribute {_key(h, held)!r} of {names[id(h)]}"
             elif _key(getattr(h, "__dict__", {}), held):
                 return f"the attribute {_key(vars(h), held)!r} of {type(h).__name__}"
         if outside is None:
@@ -172,14 +162,4 @@ def holder(kept: list[Tensor], module: nn.Module) -> str:
 
 
 def _key(attributes: Any, value: Any) -> str:
-    for name, x in attributes.items():
-        if x is value:
-            return str(name)
-    return ""
-
-
-def _owner(attributes: dict[Any, Any]) -> str | None:
-    for h in gc.get_referrers(attributes):
-        if getattr(h, "__dict__", None) is attributes:
-            return getattr(h, "__name__", None) or type(h).__name__
-    return None
+    return next((str(name) for name, x in attributes.items() if x is value), "")
