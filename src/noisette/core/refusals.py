@@ -23,7 +23,7 @@ REFUSALS: dict[str, Refusal] = {
         "an entry of X is no finite number",
         ("models/inputs:without_data", "fitting/clipping:clip_factors",
          "tables/pipeline/rows:RowStep.check",
-         "fitting/algorithms/records:Records.check", "nn/arrays:as_rows", "nn/arrays:_numeric",
+         "fitting/algorithms/records:Records.check", "nn/arrays:as_rows",
          "fitting/algorithms/streaming:_of_arrow"),
     ),
     "infinite": Refusal("an entry of X is no number, or infinite",

@@ -86,12 +86,25 @@ def as_rows(X: Any, y: Any, least: int = 1) -> tuple[NDArray[Any], NDArray[Any]]
     """Return the records and the labels as arrays (no labels if y is None)."""
     if sparse.issparse(X):
         raise InvalidData("X is sparse; a network needs a dense array (X.toarray()).")
-    array = _numeric(X)
+    # An array of numbers, or of cells as they are, where no container says their type.
+    # proof: ROW-LOCAL
+    try:
+        if isinstance(X, Tensor):
+            X = X.detach().cpu().numpy()
+        elif isinstance(X, Sequence):
+            X = np.array([row.tolist() if hasattr(row, "tolist") else row for row in X], object)
+        array = np.asarray(X)
+    except (TypeError, ValueError):
+        raise InvalidData("X must be a numeric array, tensor or DataFrame.") from None
+    cells = array.dtype.kind == "O"
+    wrong = cells and any(isinstance(each, str | bytes | complex) for each in array.flat)
+    if array.dtype.kind not in "fiubO" or wrong:
+        raise InvalidData("X must hold real numbers.")
     if array.ndim < 2:
         raise InvalidData(f"X must have at least two axes, records first; got {array.ndim}.")
     if array.shape[0] < least or 0 in array.shape[1:]:
         raise InvalidData("X is empty.")
-    each = _numbers(array) if array.dtype.kind == "O" else array
+    each = _numbers(array) if cells else array
     if each.dtype.kind == "f" and not bool(np.isfinite(each).all()):
         raise InvalidData("X contains NaN or infinity; fill the gaps with a public value first.")
     if y is None:
@@ -104,32 +117,9 @@ def as_rows(X: Any, y: Any, least: int = 1) -> tuple[NDArray[Any], NDArray[Any]]
     return array, labels
 
 
-def _numeric(X: Any) -> NDArray[Any]:
-    """Return an array of numbers, or of cells as they are, where no container says their type."""
-    # proof: ROW-LOCAL
-    try:
-        if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()
-        elif isinstance(X, Sequence):
-            X = np.array([row.tolist() if hasattr(row, "tolist") else row for row in X], object)
-        array = np.asarray(X)
-    except (TypeError, ValueError):
-        raise InvalidData("X must be a numeric array, tensor or DataFrame.") from None
-    wrong = array.dtype.kind == "O" and any(
-        isinstance(each, str | bytes | complex) for each in array.flat
-    )
-    if array.dtype.kind not in "fiubO" or wrong:
-        raise InvalidData("X must hold real numbers.")
-    return array
-
-
 def fresh(given: Any) -> nn.Module:
     """Return a module of one's own: a copy of the given one, or what the given function makes."""
-    made = given
-    if isinstance(made, nn.Module):
-        made = copy.deepcopy(made)
-    elif callable(made):
-        made = made()
+    made = given() if callable(given) and not isinstance(given, nn.Module) else copy.deepcopy(given)
     if not isinstance(made, nn.Module):
         raise InvalidParameter("module must be an nn.Module or a function that returns one.")
     return made

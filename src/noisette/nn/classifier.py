@@ -282,8 +282,14 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         with torch.random.fork_rng(devices=[]):
             asked, records, classes, unit, shape = self._asked(X, y, sample_epsilon, persons)
             training = PrivateTraining(**asked)
-            if self._even:
-                self._factors = balanced_factors(training, records._labels.numpy(), len(classes))
+            if self._even:  # the counts that were charged: a weight in (0, 1] for each class
+                start, numbers = training._start, records._labels.numpy()
+                assert start.passage is not None  # several ranks were refused
+                # proof: CLASS-WEIGHT
+                ahead = start.passage.after(-start.run.first)
+                present = None if start.weights is None else start.weights.numpy()
+                factors = class_factors(ahead, numbers, len(classes), present)
+                self._factors = torch.from_numpy(factors).float()
             seen = self.verbose and training._group.first
             for _ in shown(training.batches(), seen, training.steps, training.steps_done):
                 training.step(self._losses, records)
@@ -293,9 +299,12 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         self.module_, self.classes_ = asked["module"].eval(), classes
         self._dtype, self._shape = records._rows.dtype, shape
         self.n_features_in_ = int(np.prod(shape))
-        size, adjacency = asked["population"], asked["ledger"].adjacency
+        private = not asked["ledger"].adjacency.size_is_public
+        known = "the stand-in for it" if private else f"the number of {unit.word}s"
+        source = "as given" if self.classes is not None else "read off y and treated as public"
+        labels = f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}"
         self.privacy_ = training.guarantee(
-            public=self._public(size, classes, adjacency, f"{unit.word}s"),
+            public=(f"{known}, {asked['population']}", labels),
             notes=(
                 *((BALANCED_NOTE,) if self._even else ()),
                 TAKEN_AS_GIVEN,
@@ -379,16 +388,14 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         epsilon = _validate.epsilon(self.epsilon)
         delta = _validate.positive("delta (for networks)", _validate.delta(self.delta))
         adjacency = Adjacency.of(self.adjacency)
-        _validate.integer("epochs", self.epochs)
+        for name in ("epochs", "copies", *(("batch_size",) if self.batch_size != "auto" else ())):
+            _validate.integer(name, getattr(self, name))
         _validate.positive("learning_rate", self.learning_rate)
         _validate.non_negative("momentum", self.momentum)
         _validate.choice("sampling", self.sampling, SAMPLERS)
-        _validate.integer("copies", self.copies)
         check_class_weight(self.class_weight)
         if self.copies > 1 and self.augment is None:
             raise InvalidParameter(f"copies={self.copies} needs augment=..., which makes them.")
-        if self.batch_size != "auto":
-            _validate.integer("batch_size", self.batch_size)
         as_clipping(self.clipping, self.clip_norm)
         randomness = as_randomness(self.random_state)
         return self._ledger_to_charge(epsilon, delta, adjacency), adjacency, randomness
@@ -452,14 +459,6 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 )
             return made
         return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum)
-
-    def _public(
-        self, size: int, classes: NDArray[Any], adjacency: Adjacency, units: str
-    ) -> tuple[str, ...]:
-        known = f"the number of {units}" if adjacency.size_is_public else "the stand-in for it"
-        source = "as given" if self.classes is not None else "read off y and treated as public"
-        labels = ", ".join(str(label) for label in classes[:20])
-        return (f"{known}, {size}", f"the set of labels ({labels}), {source}")
 
     # --- using the model -----------------------------------------------------------------------
 
@@ -537,13 +536,3 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 "with one run; set checkpoint=None for cross validation and searches."
             )
         return super().__sklearn_clone__()
-
-
-def balanced_factors(training: PrivateTraining, numbers: Indices, classes: int) -> Tensor:
-    """Release the counts that were charged and return one weight in (0, 1] for each class."""
-    start = training._start
-    assert start.passage is not None  # several ranks were refused
-    # proof: CLASS-WEIGHT
-    ahead = start.passage.after(-start.run.first)
-    present = None if start.weights is None else start.weights.numpy()
-    return torch.from_numpy(class_factors(ahead, numbers, classes, present)).float()

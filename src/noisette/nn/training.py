@@ -170,9 +170,8 @@ class PrivateTraining:
         self._precision = torch.float32 if small else torch.float64
         self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)
         usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
-        source = Randomness.secure()
-        if start.randomness.seeded:
-            source = Randomness.from_seed(start.randomness.seed_for_others())
+        seed = start.randomness.seed_for_others() if start.randomness.seeded else None
+        source = Randomness.secure() if seed is None else Randomness.from_seed(seed)
         self._canary = RunCanary(self._gradients, usual, start.copies, source)
         self._queue = Queue(start.to_come)
         self._save_every = start.every or max(1, self._run.steps // _SAVES)

@@ -115,31 +115,27 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
     objective = any(isinstance(_mechanism(leaf), ObjectiveNoise) for leaf, _ in leaves)
     found = []
     for number, (leaf, times) in enumerate([*leaves, *bought]):
-        where, strength, batches, mechanism = "steps", None, 1, _mechanism(leaf)
+        strength, batches, mechanism = None, 1, _mechanism(leaf)
         if isinstance(leaf, Noisy):
             times *= leaf.draws_per_use
             batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
         if isinstance(mechanism, AdditiveNoise):
             spread = mechanism.noise_multiplier * mechanism.spread
             strength = spread / guarantee.adjacency.contributions
-        if mechanism is None:
-            where = "search" if isinstance(leaf, Selected) else "declared"
-        elif number >= len(leaves):
-            where = "scores"
-        elif isinstance(mechanism, ObjectiveNoise):
-            where = "objective"
-        elif isinstance(mechanism, GaussianThreshold):
-            where = "levels"
-        elif objective and isinstance(mechanism, Exponential):
-            where = "choices"
-        elif objective and "HISTOGRAM" in proofs and leaf is not leaves[-1][0]:
-            where = "counts"
-        elif objective and "APPROXIMATE-MINIMISER" in proofs:
-            where = "cover"
-        elif "OUTPUT-SENSITIVITY" in proofs:
-            where = "weights"
-        elif times == 1 and not isinstance(leaf, LastIterate):
-            where = "value"
+        kinds = {
+            "search": isinstance(leaf, Selected),
+            "declared": mechanism is None,
+            "scores": number >= len(leaves),
+            "objective": isinstance(mechanism, ObjectiveNoise),
+            "levels": isinstance(mechanism, GaussianThreshold),
+            "choices": objective and isinstance(mechanism, Exponential),
+            "counts": objective and "HISTOGRAM" in proofs and leaf is not leaves[-1][0],
+            "cover": objective and "APPROXIMATE-MINIMISER" in proofs,
+            "weights": "OUTPUT-SENSITIVITY" in proofs,
+            "value": times == 1 and not isinstance(leaf, LastIterate),
+            "steps": True,
+        }
+        where = next(name for name, holds in kinds.items() if holds)
         found.append(Noise(where, strength, times, batches))
     return found
 

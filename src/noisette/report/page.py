@@ -184,29 +184,27 @@ _FIXED = {
 }
 
 _COUNTED = {
-    "counts": "the counts of rows at each knot, level and label",
-    "scores": "the table of labels and scores of the test people",
+    "counts": "Noise was added to the counts of rows at each knot, level and label.",
+    "scores": "Noise was added to the table of labels and scores of the test people.",
+}
+_ADDED = {
+    **{where: f"{words} {{0}}." for where, words in _COUNTED.items()},
+    "objective": "A random pull was added to the training objective, once. {0}. What few people "
+    "have in common drowns in it; what many have in common does not.",
+    "weights": "Noise was added to the trained weights, once. {0} to them.",
+    "value": "Noise was added once. {0}.",
+    "steps": "Noise was added in each of {1:,} steps. {0} to that step.",
 }
 
 
 def _sentence(noise: Noise) -> str:
     if noise.where in _FIXED:
         return _FIXED[noise.where]
-    strength = "" if noise.strength is None else (
+    if noise.strength is None:
+        unknown = "Answers or choices were randomised; nothing was added to a number."
+        return _COUNTED.get(noise.where, unknown)
+    strength = (
         f"Along any direction it is typically {svg.shown(noise.strength)} times the most that "
         "changing one record can do"
-    )  # fmt: skip
-    if noise.where in _COUNTED:
-        return f"Noise was added to {_COUNTED[noise.where]}." + f" {strength}." * bool(strength)
-    if not strength:
-        return "Answers or choices were randomised; nothing was added to a number."
-    if noise.where == "objective":
-        return (
-            f"A random pull was added to the training objective, once. {strength}. What few people "
-            "have in common drowns in it; what many have in common does not."
-        )
-    if noise.where == "weights":
-        return f"Noise was added to the trained weights, once. {strength} to them."
-    if noise.where == "value":
-        return f"Noise was added once. {strength}."
-    return f"Noise was added in each of {noise.times:,} steps. {strength} to that step."
+    )
+    return _ADDED[noise.where].format(strength, noise.times)

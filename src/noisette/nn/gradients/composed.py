@@ -107,20 +107,15 @@ def _mask(
     attn_mask: Tensor | None, padding: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype
 ) -> Tensor | None:
     """Return both masks as one that is added to the scores, or None."""
-    N, heads, L, S = shape
-
-    def added(mask: Tensor) -> Tensor:
-        if mask.dtype == torch.bool:
-            return torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)
-        return mask.to(dtype)
-
+    N, _, L, S = shape
+    each = attn_mask is not None and attn_mask.dim() == 3
     total = None
-    if attn_mask is not None:
-        total = added(attn_mask)
-        total = total.view(N, heads, L, S) if total.dim() == 3 else total.view(1, 1, L, S)
-    if padding is not None:
-        extra = added(padding).view(N, 1, 1, S)
-        total = extra if total is None else total + extra
+    for mask, seen in ((attn_mask, shape if each else (1, 1, L, S)), (padding, (N, 1, 1, S))):
+        if mask is not None:
+            if mask.dtype == torch.bool:
+                mask = torch.zeros_like(mask, dtype=dtype).masked_fill(mask, -torch.inf)
+            mask = mask.to(dtype).view(seen)
+            total = mask if total is None else total + mask
     return total
 
 

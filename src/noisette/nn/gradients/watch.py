@@ -11,6 +11,7 @@ import operator
 import types
 import weakref
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -81,6 +82,7 @@ _NAMED: dict[str, int | str] = {
 }
 
 
+@cache
 def _kind(func: Any) -> int | str:
     """Say what is to be done about a function of torch; looked up once for each."""
     name = getattr(func, "__name__", "")
@@ -97,7 +99,6 @@ def _kind(func: Any) -> int | str:
     return _NAMED.get(name, _WRITES if writes else _ORDINARY)
 
 
-_KINDS: dict[Any, int | str] = {}
 _DRAW: set[Any] = set()
 """The functions that were seen to draw."""
 
@@ -113,7 +114,6 @@ class Watch(TorchFunctionMode):
         super().__init__()
         self._record, self._adopt = record, adopt
         self._known: dict[int, weakref.ref[Tensor]] = {}
-        self._kinds = _KINDS
         self._failed: InvalidParameter | None = None
         self._collected = collections()
 
@@ -122,9 +122,7 @@ class Watch(TorchFunctionMode):
     ) -> Any:
         """Run one function of torch, watched."""
         kwargs = kwargs or {}
-        kind = self._kinds.get(func)
-        if kind is None:
-            kind = self._kinds[func] = _kind(func)
+        kind = _kind(func)
         if kind == _DATA and _functorch.maybe_get_level(args[0]) == -1:
             return args[0].detach()  # a write to `data` would not be in the tensor's version
         if kind in (_FREE, _DATA):
@@ -139,9 +137,7 @@ class Watch(TorchFunctionMode):
         if kind == _ASSERTS and self._carries(args):
             # For all records at once, to fail by one: distributions check their parameters so.
             return torch.ones((), dtype=torch.bool)
-        trained = self._look(args)
-        if kwargs:
-            trained = self._look(kwargs.values()) or trained
+        trained = self._look((*args, *kwargs.values()))
         if kind != _ORDINARY or kwargs.get("out") is not None:
             self._special(kind, func, args, kwargs)
             trained = trained and kind != _RAW
