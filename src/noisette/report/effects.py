@@ -42,11 +42,6 @@ class Effect:
     note: str = ""
 
     @property
-    def score(self) -> str:
-        """What is added to: the score, or the prediction in some unit."""
-        return score_words(self.unit)
-
-    @property
     def crowded(self) -> bool:
         """Whether half of the places share a sliver of the axis, as after knots far out."""
         gaps = np.sort(np.diff(self.places))
@@ -70,7 +65,7 @@ class Effect:
         noise = ""
         if self.spread is not None and len(self.spread):
             noise = f" The noise has deviations up to {max(self.spread):.2g}."
-        return f"Added to the {self.score.rstrip(',')}: {'; '.join(parts)}.{noise}"
+        return f"Added to the {score_words(self.unit).rstrip(',')}: {'; '.join(parts)}.{noise}"
 
 
 def effect_svg(effect: Effect) -> str:
@@ -110,7 +105,7 @@ def drawn(
     for pair in pairs:
         if picture := pair_svg(pair):
             found["pairs"].append((picture, pair.name))
-    score = effects[0].score if effects else ""
+    score = score_words(effects[0].unit) if effects else ""
     return found | {"undrawn": note == UNDRAWN, "note": note, "score": score}
 
 

@@ -12,7 +12,6 @@ from noisette.core.mechanisms import (
     Exponential,
     Gaussian,
     GaussianThreshold,
-    Mechanism,
     ObjectiveNoise,
 )
 from noisette.core.mechanisms.base import AdditiveNoise
@@ -112,10 +111,12 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
         plan, test = plan.plans
         bought = list(test.leaves())
     leaves = list(plan.leaves())
-    objective = any(isinstance(_mechanism(leaf), ObjectiveNoise) for leaf, _ in leaves)
+    objective = any(
+        isinstance(getattr(leaf, "mechanism", None), ObjectiveNoise) for leaf, _ in leaves
+    )
     found = []
     for number, (leaf, times) in enumerate([*leaves, *bought]):
-        strength, batches, mechanism = None, 1, _mechanism(leaf)
+        strength, batches, mechanism = None, 1, getattr(leaf, "mechanism", None)
         if isinstance(leaf, Noisy):
             times *= leaf.draws_per_use
             batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
@@ -138,10 +139,6 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
         where = next(name for name, holds in kinds.items() if holds)
         found.append(Noise(where, strength, times, batches))
     return found
-
-
-def _mechanism(leaf: Leaf) -> Mechanism | None:
-    return leaf.mechanism if isinstance(leaf, Noisy) else None
 
 
 # --- words ----------------------------------------------------
@@ -202,12 +199,12 @@ def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:
     if isinstance(plan, Parallel):  # of a training and a test on other people
         plan = plan.plans[0]
     leaves = list(plan.leaves())
-    kinds = [type(_mechanism(leaf)) for leaf, _ in leaves]
+    kinds = [type(getattr(leaf, "mechanism", None)) for leaf, _ in leaves]
     if len(leaves) < 2 or type(None) in kinds:
         return []
     objective, groups, sizes = ObjectiveNoise in kinds, dict[str, list[Plan]](), dict[str, float]()
     for (leaf, count), kind in zip(leaves, kinds, strict=True):
-        mechanism: Any = _mechanism(leaf)
+        mechanism: Any = getattr(leaf, "mechanism", None)
         # What hides where the solver stopped, the last leaf, belongs to the weights.
         name = "weights" if "weights" in groups else _NAMES.get(kind, "shares")
         if name == "shares" and "shares" in groups and not objective:
