@@ -183,18 +183,15 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         self._check_data(candidates, score, X, y)
         train, test = divided(len(y), float(self.test_share), adjacency, randomness)
         X_train, y_train, X_test, y_test = taken(X, train), y[train], taken(X, test), y[test]
-
-        def plans(epsilon: float, delta: float) -> list[Plan]:
-            models = [self._candidate(each, epsilon, delta) for each in candidates]
-            return [_of_records(model._prepared(X_train, y_train)) for model in models]
-
-        budget = self._budget(plans, law, score, adjacency)
+        budget = self._budget(
+            lambda model: model._prepared(X_train, y_train), candidates, law, score, adjacency
+        )
         permit = ledger.charge(
             budget.plan, label="fit (PrivateSearch)",
             delta=float(self.delta), epsilon=float(self.epsilon), seeded=randomness.seeded,
             model=type(self.estimator).__name__,
         )  # fmt: skip
-        own = self._of_one_run(budget.epsilon, budget.delta, adjacency)
+        own = _of_one_run(budget.epsilon, budget.delta, adjacency)
 
         def run(number: int, lent: LentLedger) -> tuple[float, Any]:
             model = self._candidate(candidates[number], budget.epsilon, budget.delta, lent)
@@ -299,17 +296,20 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             model._least = 0  # proof: PARALLEL-GROUPS: a run on nobody has a law too
         return model
 
-    def _budget(self, plans: Any, law: RunLaw, score: RunScore, adjacency: Adjacency) -> RunBudget:
+    def _budget(
+        self, ask: Callable[[Any], Any], candidates: list[dict[str, Any]], law: RunLaw,
+        score: RunScore, adjacency: Adjacency,
+    ) -> RunBudget:  # fmt: skip
+        """Return the budget of one run; `ask` has a candidate prepare its plan, or show it."""
+
+        def plans(epsilon: float, delta: float) -> list[Plan]:
+            models = [self._candidate(each, epsilon, delta) for each in candidates]
+            return list(map(_of_records, map(ask, models)))
+
         def scored(epsilon: float, delta: float) -> Plan:
-            return score.plan(self._of_one_run(epsilon, delta, adjacency))
+            return score.plan(_of_one_run(epsilon, delta, adjacency))
 
-        epsilon, delta = float(self.epsilon), float(self.delta)
-        return run_budget(plans, scored, law, epsilon, delta, adjacency)
-
-    @staticmethod
-    def _of_one_run(epsilon: float, delta: float, adjacency: Adjacency) -> PublicBudget:
-        """Return the budget of a score; the number of test persons plays no part in its noise."""
-        return PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, size=None)
+        return run_budget(plans, scored, law, float(self.epsilon), float(self.delta), adjacency)
 
     # --- public facts --------------------------------------------------------------------------
 
@@ -339,16 +339,10 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         candidates, law, score, ledger, _ = self._check_public()
         train = sizes(_validate.integer("n", n, least=2), float(self.test_share))[0]
         asked = (train,) if d is None else (train, _validate.integer("d", d))
-        adjacency = ledger.adjacency
-
-        shown: list[Any] = []
-
-        def plans(epsilon: float, delta: float) -> list[Plan]:
-            models = [self._candidate(each, epsilon, delta) for each in candidates]
-            shown[:] = [model.plan(*asked) for model in models]
-            return list(map(_of_records, shown))
-
-        budget, delta = self._budget(plans, law, score, adjacency), float(self.delta)
+        adjacency, delta = ledger.adjacency, float(self.delta)
+        budget = self._budget(lambda model: model.plan(*asked), candidates, law, score, adjacency)
+        models = [self._candidate(each, budget.epsilon, budget.delta) for each in candidates]
+        shown = [model.plan(*asked) for model in models]
         return Outlook(
             algorithm="search", plan=budget.plan, delta=delta, adjacency=str(adjacency),
             epsilon=accounting.epsilon(budget.plan, delta=delta, adjacency=adjacency),
@@ -416,6 +410,11 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     def _best(self) -> Any:
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
+
+
+def _of_one_run(epsilon: float, delta: float, adjacency: Adjacency) -> PublicBudget:
+    """Return the budget of a score; the number of test persons plays no part in its noise."""
+    return PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, size=None)
 
 
 def _of_records(prepared: Any) -> Plan:

@@ -86,24 +86,20 @@ def weights_of_levels(levels: Levels, public: Public) -> Floats:
     moved = public.adjacency.contributions * public.gradient_bound
     tolerance = default_tolerance(public.loss, public.for_solver())
     slack = 2.0 * tolerance * (1.0 + 1e-12) / moved
-    weights = _fractions(levels.values, public) * _ROUND_DOWN * (1.0 + slack) - slack
-    return np.asarray(np.clip(weights, 0.0, 1.0))
-
-
-def _fractions(levels: Floats, public: Public) -> Floats:
-    """Return r_i = z(epsilon) / z(epsilon_i)."""
-    if public.delta == 0.0:
-        return levels / public.epsilon
-    distinct, where = np.unique(levels, return_inverse=True)
-    if len(distinct) > _MOST_LEVELS:
-        raise InvalidParameter(
-            f"sample_epsilon has more than {_MOST_LEVELS} different levels; round them down."
+    shares = levels.values / public.epsilon  # r_i = z(epsilon) / z(epsilon_i)
+    if public.delta > 0.0:
+        distinct, where = np.unique(levels.values, return_inverse=True)
+        if len(distinct) > _MOST_LEVELS:
+            raise InvalidParameter(
+                f"sample_epsilon has more than {_MOST_LEVELS} different levels; round them down."
+            )
+        full, *each = (
+            noise_for(replace(public, epsilon=float(level)), public.models * public.dimension)
+            for level in (public.epsilon, *distinct)
         )
-    whole, *own = (
-        noise_for(replace(public, epsilon=float(level)), public.models * public.dimension)
-        for level in (public.epsilon, *distinct)
-    )
-    return np.asarray(whole.noise_multiplier / np.array([z.noise_multiplier for z in own]))[where]
+        own = np.array([noise.noise_multiplier for noise in each])
+        shares = np.asarray(full.noise_multiplier / own)[where]
+    return np.asarray(np.clip(shares * _ROUND_DOWN * (1.0 + slack) - slack, 0.0, 1.0))
 
 
 # --- iterative algorithms ----------------------------------------------------------------------

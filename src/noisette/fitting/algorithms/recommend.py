@@ -160,8 +160,13 @@ def choose_regularization(asked: object, mechanism: str, public: Public) -> tupl
         elif chosen < least:
             chosen, why = least, "raised from what was asked to what the theorem needs"
     elif auto:
-        wanted = for_output(public, public.known_size("regularization='auto'"))
-        chosen, why = _solvable(public, wanted, 0.0), best
+        # Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model, M^2 is of all together
+        size = public.known_size("regularization='auto'")
+        weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
+        hessian = size * public.loss.initial_curvature * public.norm_bound**2 / public.features
+        moved = public.adjacency.contributions * public.gradient_bound
+        reach = _spread(public, public.models * public.dimension) * public.models * moved * moved
+        chosen, why = _solvable(public, float(np.cbrt(2.0 * hessian * reach / weight)), 0.0), best
     return chosen, f"Regularization: Lambda={chosen:.6g} beside the sum of losses ({why})."
 
 
@@ -249,16 +254,6 @@ def for_objective(public: Public) -> float:
     many = public.dimension > public.features  # one row of weights for each class
     filled = min(public.features, DIRECTIONS) if many else public.features
     return min(flat, max(few, hessian / 2.0, filled / (weight * weight)))
-
-
-def for_output(public: Public, size: int) -> float:
-    """Return the Lambda with Lambda^3 = 2 h M^2 / W^2; W^2 counts once for each model."""
-    weight = public.models * (WEIGHT_NORM / public.norm_bound) ** 2
-    hessian = size * public.loss.initial_curvature * public.norm_bound**2 / public.features
-    moved = public.adjacency.contributions * public.gradient_bound
-    spread = _spread(public, public.models * public.dimension)  # M^2 of all models together
-    reach = spread * public.models * moved * moved
-    return float(np.cbrt(2.0 * hessian * reach / weight))
 
 
 def weakness(public: Public, mechanism: str) -> str:

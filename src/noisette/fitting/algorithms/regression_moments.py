@@ -172,12 +172,8 @@ class Whitener:
         return np.asarray(clip_rows(dense, self.bound))
 
 
-@dataclass(frozen=True)
-class Cuts:
-    """Where the third block cuts whitened rows and residuals: later than the products do."""
-
-    row: float
-    residual: float
+Cuts = tuple[float, float]
+"""Where the third block cuts whitened rows and residuals: later than the products do."""
 
 
 @dataclass(frozen=True)
@@ -231,8 +227,8 @@ def _residuals(
     found = whitener(block).T @ (w * r), float((w * r) @ r)
     if cuts is None:
         return found
-    r = np.clip(whole, -cuts.residual, cuts.residual)
-    moved = Whitener(whitener.map, cuts.row)(block) * (np.sqrt(w) * r)[:, None]
+    r = np.clip(whole, -cuts[1], cuts[1])
+    moved = Whitener(whitener.map, cuts[0])(block) * (np.sqrt(w) * r)[:, None]
     return *found, moved.T @ moved
 
 
@@ -247,14 +243,14 @@ def release_residual_sums(
     """
     blocks = rows_of(rows)
     d = whitener.map.shape[1]
-    later = whitener if cuts is None else Whitener(whitener.map, cuts.row)
+    least = whitener.bound if cuts is None else min(whitener.bound, cuts[0])
     third = () if cuts is None else (np.zeros((d, d)),)
     total, squares, *directions = blocks.sums(
         partial(_residuals, theta, whitener, clip, cuts), targets, weights,
         start=(np.zeros(d), 0.0, *third),
     )  # fmt: skip
     stretch = max(
-        norm_bound * float(np.linalg.norm(whitener.map)) / min(whitener.bound, later.bound),
+        norm_bound * float(np.linalg.norm(whitener.map)) / least,
         (1.0 + norm_bound * float(np.linalg.norm(theta))) / clip,
     )
     unit = whitener.bound * clip
@@ -262,7 +258,7 @@ def release_residual_sums(
     move = unit * residual_move(adjacency, rounding, directions=cuts is not None)
     # what a record of largest size adds to each block, in units of R' tau: 1, sqrt(c), sqrt(c')
     h = math.sqrt(SQUARES) * whitener.bound / clip
-    q = 0.0 if cuts is None else math.sqrt(DIRECTIONS) * unit / (cuts.row * cuts.residual) ** 2
+    q = 0.0 if cuts is None else math.sqrt(DIRECTIONS) * unit / (cuts[0] * cuts[1]) ** 2
     upper = np.triu_indices(d, 1)
     flat = np.append(total, h * squares)
     for sums in directions:

@@ -226,7 +226,7 @@ class _Solve:
         residual = max(min(_LATE_CLIP * math.sqrt(self.variance), 2.0), clip)
         each = mechanism.noise_multiplier * math.sqrt((1.0 + SQUARES + DIRECTIONS) / DIRECTIONS)
         noise = each * (row * residual) ** 2 / (self.count * self.variance)
-        return Cuts(max(row, white.bound), residual) if noise <= _SHARP else None
+        return (max(row, white.bound), residual) if noise <= _SHARP else None
 
     def take(self, sums: ResidualSums, clip: float) -> None:
         """Move the weights by one noisy sum, as far as its noise and their own error suggest.
