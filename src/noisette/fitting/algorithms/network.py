@@ -102,13 +102,13 @@ class Schedule:
                     raise Unproven(_NO_LEVELS)
         parts = [_single(part) for part in (plan.plans if isinstance(plan, Parallel) else (plan,))]
         mechanism, _, uses = parts[0]
-        if len(parts) > 1:
-            for other, chosen, times in parts:
-                if other != mechanism or times != uses or not isinstance(chosen, Poisson):
-                    raise Unproven(
-                        "personal levels are proven for Poisson batches with one noise and one "
-                        "number of steps for all groups; use make_level_plan."
-                    )
+        for other, chosen, times in parts:
+            alike = other == mechanism and times == uses and isinstance(chosen, Poisson)
+            if len(parts) > 1 and not alike:
+                raise Unproven(
+                    "personal levels are proven for Poisson batches with one noise and one "
+                    "number of steps for all groups; use make_level_plan."
+                )
         return cls(mechanism, tuple(chosen for _, chosen, _ in parts), uses, first)
 
     @property
@@ -214,9 +214,9 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
     def passes(self, prepared: PreparedNetwork) -> float:
         """Return about how often every row is read."""
         schedule, size = prepared.schedule, prepared.public.known_size("a network")
-        counts = [count for _, count in prepared.public.levels]
-        grouped = counts if len(schedule.samplers) > 1 and counts else None
-        return schedule.steps * schedule.normaliser(size, grouped) / size
+        counts = [count for _, count in prepared.public.levels] or None
+        several = len(schedule.samplers) > 1
+        return schedule.steps * schedule.normaliser(size, counts if several else None) / size
 
     def run(self, records: Any, prepared: PreparedNetwork, passage: Passage) -> NoReturn:
         """Refuse: a run is driven by its caller."""
@@ -296,7 +296,20 @@ def _least_noise(public: PublicNetwork) -> Plan:
     if (epochs is None) == (steps is None):
         raise InvalidParameter("give either epochs or steps.")
     if public.levels:
-        return _for_levels(public, batch_size, steps or (epochs or 1) * -(-size // batch_size))
+        if public.sampling not in (None, "poisson"):
+            raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
+        if public.before is not None:
+            raise Unproven(_NO_LEVELS)
+        own, counts = zip(*public.levels, strict=True)
+        if max(own) > public.epsilon:
+            raise InvalidParameter("no level may be above epsilon.")
+        if sum(counts) != public.size:
+            raise InvalidParameter("the groups must be of all records together.")
+        found = make_level_plan(
+            public.levels, delta=public.delta, batch_size=batch_size, adjacency=adjacency,
+            steps=steps or (epochs or 1) * -(-size // batch_size),
+        )  # fmt: skip
+        return found if len(public.levels) > 1 else found.plans[0]
     chosen = public.sampling or ("random-allocation" if steps is None else "poisson")
     sampler, uses = make_sampler(chosen, size, batch_size, _validate.integer("epochs", epochs or 1))
     if steps is not None:
@@ -314,20 +327,3 @@ def _least_noise(public: PublicNetwork) -> Plan:
 
     z = accounting.calibrate(plan, epsilon=public.epsilon, delta=public.delta, adjacency=adjacency)
     return plan(z)
-
-
-def _for_levels(public: PublicNetwork, batch_size: int, steps: int) -> Plan:
-    if public.sampling not in (None, "poisson"):
-        raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
-    if public.before is not None:
-        raise Unproven(_NO_LEVELS)
-    own, counts = zip(*public.levels, strict=True)
-    if max(own) > public.epsilon:
-        raise InvalidParameter("no level may be above epsilon.")
-    if sum(counts) != public.size:
-        raise InvalidParameter("the groups must be of all records together.")
-    plan = make_level_plan(
-        public.levels, delta=public.delta, batch_size=batch_size, steps=steps,
-        adjacency=public.adjacency,
-    )  # fmt: skip
-    return plan if len(public.levels) > 1 else plan.plans[0]

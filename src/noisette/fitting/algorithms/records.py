@@ -153,11 +153,12 @@ def with_intercept(rows: Any, norm_bound: float, intercept: float | None) -> tup
 
 def _measured(norm_bound: float, intercept: float | None, rows: Any) -> Measured:
     clipped, norms = clipped_and_measured(rows, norm_bound)
-    if intercept is None:
-        return Measured(clipped, squares=norms**2)
-    last = np.full((clipped.shape[0], 1), float(intercept), dtype=clipped.dtype)
-    whole = sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr")
-    return Measured(whole, squares=norms**2 + float(last.dtype.type(intercept)) ** 2)
+    square = norms**2
+    if intercept is not None:
+        last = np.full((clipped.shape[0], 1), float(intercept), dtype=clipped.dtype)
+        clipped = sparse.hstack([clipped, sparse.csr_matrix(last)], format="csr")
+        square += float(last.dtype.type(intercept)) ** 2
+    return Measured(clipped, squares=square)
 
 
 def _augmented(norm_bound: float, intercept: float | None, rows: Any) -> Augmented:

@@ -88,11 +88,8 @@ class Update:
     @property
     def row_bound(self) -> float:
         """R, the norm bound of a row with its bias entry (inf if rows are not clipped)."""
-        if self.norm_bound is None:
-            return math.inf
-        if not self.bias:
-            return self.norm_bound
-        return math.hypot(self.norm_bound, self.bias) * (1.0 + 2.0**-50)  # rounded up
+        bound = math.inf if self.norm_bound is None else self.norm_bound
+        return math.hypot(bound, self.bias) * (1.0 + 2.0**-50) if self.bias else bound  # rounded up
 
     @property
     def contribution(self) -> float:
@@ -287,8 +284,12 @@ def blocked_gradient(X: Any, y: NDArray[Any], update: "Update", share: Floats | 
         W = w.reshape(update.shape(rows.d))
         total = np.zeros_like(W)
         for part, block in rows.blocks():
-            if blank[part].any():
-                block = _without(block, blank[part])
+            if blank[part].any():  # 0 times infinity would be NaN
+                block = block.copy()
+                if sparse.issparse(block):
+                    block.data[np.repeat(blank[part], np.diff(block.indptr))] = 0.0
+                else:
+                    block[blank[part]] = 0.0
             f = factor[part] if W.ndim == 1 else factor[part][:, None]
             inner = W if bias is None else W[..., :-1]
             scores = _finite(block @ inner.T) * f
@@ -302,11 +303,10 @@ def blocked_gradient(X: Any, y: NDArray[Any], update: "Update", share: Floats | 
                 over = size > update.clip
                 scale[over] *= update.clip * (1.0 - CUT_SHORT) / size[over]
             derivative = derivative * (scale if W.ndim == 1 else scale[:, None])
+            inner_total = total if bias is None else total[..., :-1]
+            inner_total += back(block, derivative * f)
             if bias is not None:
-                total[..., :-1] += back(block, derivative * f)
                 total[..., -1] += bias * derivative.sum(axis=0)
-            else:
-                total += back(block, derivative * f)
         return total.ravel()
 
     return gradient
@@ -316,13 +316,3 @@ def _finite(values: Floats) -> Floats:
     """Return 0 for what is not finite: with weights beyond 1e200 a NaN would pass every noise."""
     good = np.isfinite(values)
     return values if bool(good.all()) else np.where(good, values, 0.0)
-
-
-def _without(block: Any, blank: NDArray[np.bool_]) -> Any:
-    """Return a copy of a block in which blank rows are zero; 0 times infinity would be NaN."""
-    block = block.copy()
-    if sparse.issparse(block):
-        block.data[np.repeat(blank, np.diff(block.indptr))] = 0.0
-    else:
-        block[blank] = 0.0
-    return block
