@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette._scikit import ClassifierMixin, check_is_fitted
 from noisette._typing import Floats
+from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Prepared, Public, Trained, train
-from noisette.fitting.algorithms.recommend import Recommendation
+from noisette.fitting.algorithms.recommend import WEIGHT_NORM, Recommendation
 from noisette.fitting.algorithms.train import checked
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss, Softmax
@@ -25,7 +26,7 @@ from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
 from noisette.models.outputs import rows_fact, size_facts
-from noisette.models.private import Outlook, PrivateEstimator, Scored, outlook
+from noisette.models.private import Outlook, PrivateEstimator, Scored
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +47,7 @@ class Ready:
     """What is known of the number of units, where that is not what a single fit knows."""
 
 
+_SECONDS = 2e-9  # for an entry of the matrix in one pass, on one core of 2026
 INTERCEPT = 0.35
 """The constant column, in units of ``norm_bound`` (see docs/linear.md for the measurement)."""
 
@@ -135,13 +137,13 @@ class LinearModel(PrivateEstimator):
         2000
 
         """
-        with self._as_it_was():
+        with self._all_or_nothing(look=True):
             ledger, _ = self._check_public()
             ready: Ready = self._ready(ledger.adjacency, *data, **options)
             return ready.chosen
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
-        with self._as_it_was():
+        with self._all_or_nothing(look=True):
             ledger, _ = self._check_public()
             ready = self._ready(ledger.adjacency, X, y)
             found: Prepared = checked(ready.chosen.algorithm, ready.chosen.public, ready.records)
@@ -193,7 +195,18 @@ class LinearModel(PrivateEstimator):
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
         unit = Unit.planned(n, persons=persons, max_rows=max_rows)
-        return outlook(self._outlined(unit, d, ledger.adjacency, *classes), n)
+        chosen = self._outlined(unit, d, ledger.adjacency, *classes)
+        public, algorithm = chosen.public, chosen.algorithm
+        prepared, entries = algorithm.prepare(public), n * public.features
+        bound = public.norm_bound if math.isfinite(public.norm_bound) else 1.0
+        spent = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
+        return Outlook(
+            algorithm.name, prepared.plan, spent, public.delta, str(public.adjacency),
+            prepared.weight_noise, WEIGHT_NORM / bound / math.sqrt(public.features),
+            memory=int(8 * entries + 8 * public.dimension * public.models + 30e6),
+            seconds=_SECONDS * entries * algorithm.passes(prepared), notes=chosen.notes,
+            unit=public.unit,
+        )  # fmt: skip
 
     def _solved(
         self, unit: Unit, features: int, bound: float, adjacency: Adjacency, loss: Loss,

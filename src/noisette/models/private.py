@@ -1,7 +1,6 @@
 """What every private estimator owes its caller: one ledger, never copied, and all or nothing."""
 
 import copy
-import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from noisette._scikit import BaseEstimator
-from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.guarantee import ONE_FIT, TAKEN_AS_GIVEN, Guarantee
 from noisette.core.ledger import Ledger
@@ -21,8 +19,7 @@ from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness
 from noisette.core.refusals import stated
 from noisette.errors import InvalidParameter, warn_of_privacy
-from noisette.fitting.algorithms.algorithm import Prepared, PreparedModel
-from noisette.fitting.algorithms.recommend import WEIGHT_NORM, Recommendation
+from noisette.fitting.algorithms.algorithm import Prepared
 from noisette.fitting.units import RECORDS, Unit
 from noisette.models.inputs import MISSING_AS_ZERO
 from noisette.models.paragraphs import fill
@@ -75,38 +72,31 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         def __getattr__(self, name: str) -> Any: ...
 
     @contextmanager
-    def _all_or_nothing(self, X: Any = None) -> Iterator[None]:
-        """Leave the estimator as it was if what runs inside fails; X is what is fitted.
+    def _all_or_nothing(self, X: Any = None, *, look: bool = False) -> Iterator[None]:
+        """Leave the estimator as it was if what runs inside fails, or always after a `look`.
 
-        NumPy says nothing about overflow or underflow here, whatever the caller's `np.seterr`: a
-        warning, or an error, would reveal something about the rows.
+        X is what is fitted. NumPy says nothing about overflow or underflow here, whatever the
+        caller's `np.seterr`: a warning, or an error, would reveal something about the rows.
         """
-        fits = _KIN.get(self)
+        fits = None if look else _KIN.get(self)
         watched = isinstance(getattr(self, "random_state", None), Randomness)
         if fits is not None and self.ledger is None and not watched:
             fits[0] += 1
             if fits[0] > 1:  # clones without a ledger are not added up by anybody
                 warn_of_privacy("clones", 4)
-        with self._as_it_was(failed=True):
-            yield
-            _FITTED.pop(self, None)
-            with suppress(TypeError):  # a list or a dictionary has no weak reference
-                _FITTED[self] = weakref.ref(X)
-
-    @contextmanager
-    def _as_it_was(self, *, failed: bool = False) -> Iterator[None]:
-        """Leave the estimator as it was, whatever happens inside, or only if that has `failed`."""
-        before = dict(self.__dict__)
+        before, kept = dict(self.__dict__), False
         try:
             with np.errstate(all="ignore"):
                 yield
-        except BaseException:
-            failed = False
-            raise
+            kept = not look
         finally:
-            if not failed:
+            if not kept:
                 self.__dict__.clear()
                 self.__dict__.update(before)
+        if kept:
+            _FITTED.pop(self, None)
+            with suppress(TypeError):  # a list or a dictionary has no weak reference
+                _FITTED[self] = weakref.ref(X)
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
         """Return what ``fit`` would charge for these data; refuse what that refuses before it.
@@ -216,9 +206,6 @@ class Scored:
         return float(parent.score(X, y, sample_weight))
 
 
-_SECONDS = 2e-9  # for an entry of the matrix in one pass, on one core of 2026
-
-
 @dataclass(frozen=True)
 class Outlook:
     """The plan of one fit and what to expect of it.
@@ -276,24 +263,3 @@ class Outlook:
             *self.notes,
         ]
         return "\n".join(lines)
-
-
-def outlook(recommended: Recommendation, rows: int) -> Outlook:
-    """Return what the recommended training of `rows` rows will release and cost."""
-    public, algorithm = recommended.public, recommended.algorithm
-    prepared: PreparedModel = algorithm.prepare(public)
-    entries = rows * public.features
-    bound = public.norm_bound if math.isfinite(public.norm_bound) else 1.0
-    return Outlook(
-        algorithm=algorithm.name,
-        plan=prepared.plan,
-        epsilon=accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency),
-        delta=public.delta,
-        adjacency=str(public.adjacency),
-        weight_noise=prepared.weight_noise,
-        typical_weight=WEIGHT_NORM / bound / math.sqrt(public.features),
-        memory=int(8 * entries + 8 * public.dimension * public.models + 30e6),
-        seconds=_SECONDS * entries * algorithm.passes(prepared),
-        notes=recommended.notes,
-        unit=public.unit,
-    )

@@ -274,7 +274,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         )
 
     def _prepared(self, X: Any, y: Any) -> PreparedNetwork:
-        with self._as_it_was(), torch.random.fork_rng(devices=[]):
+        with self._all_or_nothing(look=True), torch.random.fork_rng(devices=[]):
             asked = self._asked(X, y, None, None)[0]
             return begin(SimpleNamespace(record_ids=None, **asked), Start.claim).prepared
 

@@ -15,14 +15,7 @@ from noisette.core.parts import MOST_PARTS, Parted, both, merges_of
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses.base import Loss
 from noisette.fitting.losses.blocks import Total, weigh
-from noisette.fitting.losses.rows import (
-    SPARSE_ROWS,
-    Rows,
-    Solving,
-    block_rows_for,
-    depth_of,
-    sampled,
-)
+from noisette.fitting.losses.rows import Rows, Solving, sampled
 
 _SAMPLED = 16
 """A sample is taken from so many parts: all of them would have to be read."""
@@ -54,11 +47,7 @@ class PartedRows(Rows):
     def __init__(self, X: Parted) -> None:
         self.matrix: Any = X
         self.is_sparse = X.is_sparse
-        if X.ndim != 2:
-            raise InvalidParameter(f"X must have two dimensions; got {X.ndim}.")
-        self.n, self.d = X.shape
-        self.block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
-        self.depth = depth_of(self.n, self.block_rows, X.merges + 1)
+        self._lay_out(merges=X.merges + 1)
         self.reread = not X.held
 
     def blocks(self, *, formed: bool = True, passing: bool = False) -> Iterator[tuple[slice, Any]]:
@@ -100,11 +89,7 @@ class PartedRows(Rows):
     def slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
         """Return t -> the slope of the summed losses at w + tp along p."""
 
-        def slope(t: float) -> float:
-            work = partial(_slope_terms, loss, w, p, t)
-            return float(self.sums(work, y, omega, start=(0.0,))[0])
-
-        return slope
+        return lambda t: float(self.sums(partial(_slope_terms, loss, w, p, t), y, omega)[0])
 
     def curved(self, weights: Any) -> float:
         """Return the sum of weight x squared norm."""
@@ -120,7 +105,8 @@ def _part_total(
     *columns: Any,
 ) -> Total:  # fmt: skip
     total = Total(compensated)
-    Rows(X, block_rows).add_to(total, work, columns, formed=formed)
+    for part, block in Rows(X, block_rows).blocks(formed=formed, passing=True):
+        total.add(work(block, *(None if each is None else each[part] for each in columns)))
     return total
 
 

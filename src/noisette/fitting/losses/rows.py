@@ -18,7 +18,7 @@ _BLOCK_ENTRIES = 1 << 18
 _MIN_ROWS, _MAX_ROWS = 64, 2048
 # A sparse block costs a few Python calls, whatever its size; rows stay below 2^11 all the same
 # where exactness asks for it (see ``exact_blocks`` in the solvers).
-SPARSE_ROWS = 8192
+_SPARSE_ROWS = 8192
 # the largest norm bound of the solvers: so far their arguments about overflow reach
 _TAME = 1e30
 _UNFORMED = 2  # roundings more of a term where its row is not formed
@@ -213,19 +213,28 @@ class Rows:
             self.matrix = np.asarray(X)
             if self.matrix.dtype == object or self.matrix.dtype.kind not in "fiub":
                 raise InvalidParameter(f"X must hold real numbers; got dtype {self.matrix.dtype}.")
-        if self.matrix.ndim != 2:
-            raise InvalidParameter(f"X must have two dimensions; got {self.matrix.ndim}.")
-        self.n, self.d = map(int, self.matrix.shape)
-        if block_rows is None:
-            block_rows = SPARSE_ROWS if self.is_sparse else block_rows_for(self.d)
-        self.block_rows = int(block_rows)
-        self.depth = depth_of(self.n, self.block_rows)
+        self._lay_out(block_rows)
         self._cut = self._cut_sparse() if self.is_sparse and not self._stored else []
         if any(map(_repeats, self._cut)):
             # an entry stored in two halves would pass a norm check it should fail
             self.matrix = self.matrix.copy()
             self.matrix.sum_duplicates()
             self._cut = self._cut_sparse()
+
+    def _lay_out(self, block_rows: int | None = None, merges: int = 0) -> None:
+        """Set how many rows there are, and how many a block has.
+
+        So many roundings at most as `depth` says does a row's term go through (ROUND-GRADIENT,
+        -ANY-ORDER).
+        """
+        if self.matrix.ndim != 2:
+            raise InvalidParameter(f"X must have two dimensions; got {self.matrix.ndim}.")
+        self.n, self.d = map(int, self.matrix.shape)
+        if block_rows is None:
+            dense = min(_MAX_ROWS, max(_MIN_ROWS, _BLOCK_ENTRIES // max(self.d, 1)))
+            block_rows = _SPARSE_ROWS if self.is_sparse else dense
+        self.block_rows = int(block_rows)
+        self.depth = self.block_rows + -(-self.n // self.block_rows) + merges + _UNFORMED
 
     def _cut_sparse(self) -> list[tuple[slice, Any]]:
         """CSR blocks that share the data and index arrays of the whole; built once."""
@@ -265,14 +274,6 @@ class Rows:
                 np.copyto(block, matrix[rows], casting="unsafe")
                 yield rows, block
 
-    def add_to(
-        self, total: Total, work: Callable[..., Any], columns: Sequence[Any], *,
-        formed: bool = True,
-    ) -> None:  # fmt: skip
-        """Add ``work(block, *parts)`` of every block, in order; parts are those of the columns."""
-        for part, block in self.blocks(formed=formed, passing=True):
-            total.add(work(block, *(None if each is None else each[part] for each in columns)))
-
     def sums(
         self, work: Callable[..., Any], *columns: Any, start: Sequence[Any] = (),
         compensated: bool = False, block_rows: int | None = None, formed: bool = True,
@@ -283,7 +284,8 @@ class Rows:
         """
         total = Total(compensated, start)
         rows = self if block_rows is None else Rows(self.matrix, block_rows)
-        rows.add_to(total, work, columns, formed=formed)
+        for part, block in rows.blocks(formed=formed, passing=True):
+            total.add(work(block, *(None if each is None else each[part] for each in columns)))
         return total.values()
 
     def on_sample(self, count: int, work: Callable[..., Any], *columns: Any) -> Any:
@@ -335,16 +337,6 @@ def sampled(step: int, X: Any, *columns: Any) -> list[Any]:
     """Return one row in `step`, and what the columns have there."""
     rows = X[::step].astype(np.float64)
     return [rows, *(None if column is None else column[::step] for column in columns)]
-
-
-def depth_of(rows: int, block_rows: int, merges: int = 0) -> int:
-    """So many roundings at most does a row's term go through (ROUND-GRADIENT, -ANY-ORDER)."""
-    return block_rows + -(-rows // block_rows) + merges + _UNFORMED
-
-
-def block_rows_for(features: int) -> int:
-    """How many dense rows of that many features a block has."""
-    return min(_MAX_ROWS, max(_MIN_ROWS, _BLOCK_ENTRIES // max(features, 1)))
 
 
 def _repeats(cut: tuple[slice, Any]) -> bool:

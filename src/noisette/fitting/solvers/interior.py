@@ -99,11 +99,8 @@ class _Path:
         array = np.asarray(values, dtype=np.float64)
         if not self.exact:
             return array.copy()
-        out = np.empty(array.shape, dtype=object)
-        out[...] = np.array([Decimal(float(v)) for v in array.ravel()], dtype=object).reshape(
-            array.shape
-        )
-        return out
+        exact = np.array([Decimal(float(v)) for v in array.ravel()], dtype=object)
+        return exact.reshape(array.shape)
 
     def scalar(self, value: float) -> Any:
         """One number in this arithmetic."""
@@ -211,7 +208,5 @@ class _Path:
 
     def point(self) -> tuple[Floats, Floats]:
         """(w, a) rounded to float64, a inside its box and 0 on rows that are absent."""
-        a = np.where(self.present, self.a.astype(np.float64), 0.0)
-        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
-        clipped = np.clip(a, np.where(self.present, low, 0.0), np.where(self.present, high, 0.0))
-        return self.w.astype(np.float64), clipped
+        w, a, low, high = (v.astype(np.float64) for v in (self.w, self.a, self.low, self.high))
+        return w, np.where(self.present, np.clip(a, low, high), 0.0)

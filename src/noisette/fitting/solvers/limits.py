@@ -57,9 +57,8 @@ def _ends(loss: Loss, facts: PublicFacts, tolerance: float | None) -> bool:
         return False
     concordance = loss.self_concordance
     assert concordance is not None
-    pace = concordance * facts.norm_bound
+    pace, norm = concordance * facts.norm_bound, facts.optimum_norm(loss)
     lam, mass = facts.regularization, facts.mass
-    norm = facts.optimum_norm(loss)
     beta = lam + mass * loss.smoothness * facts.norm_bound**2
     # on the way ||w|| <= D + 1/(aR), at the end hardly more than D
     wide = norm + (1.0 / pace if pace > 0.0 else 0.0)

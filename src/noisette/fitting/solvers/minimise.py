@@ -85,23 +85,16 @@ def minimise(
     b = None if linear is None else np.array(linear, dtype=np.float64)
     if b is not None and (b.shape != shape or not np.all(np.isfinite(b))):
         raise InvalidParameter(f"linear must be finite with shape {shape}; got shape {b.shape}.")
-    for name, value in (
-        ("regularization", regularization),
-        ("norm_bound", norm_bound),
-        ("weight_bound", weight_bound),
-    ):
-        _validate.positive(name, value)
+    _validate.positive("regularization", regularization)
+    _validate.positive("norm_bound", norm_bound)
+    _validate.positive("weight_bound", weight_bound)
     if rows.n > (most := rows.n if max_rows is None else int(max_rows)):
         raise InvalidParameter(f"max_rows={most} is a public bound and the data have more rows.")
     facts = PublicFacts(
-        rows=most,
-        features=rows.d,
-        norm_bound=float(norm_bound),
-        weight_bound=float(weight_bound),
-        regularization=float(regularization),
+        most, rows.d, float(norm_bound), float(weight_bound), float(regularization),
         linear_norm=0.0 if b is None else float(np.linalg.norm(b)),
         total=None if total_weight is None else _validate.positive("total_weight", total_weight),
-    )
+    )  # fmt: skip
     check_range(loss, facts)
     goal = _tolerance(loss, facts, tolerance)
     check_ends(loss, facts, tolerance)
@@ -155,7 +148,7 @@ def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) ->
         if n > facts.mass:
             raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
         return None
-    omega: Any = each(_floats, sample_weight)
+    omega: Any = each(partial(np.asarray, dtype=np.float64), sample_weight)
     if omega.shape != (n,) or not all_of(partial(_inside, bound), omega):
         raise InvalidParameter(
             f"sample_weight must be {n} numbers in [0, {bound}] (weight_bound): clip first."
@@ -163,10 +156,6 @@ def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) ->
     if total_of(omega) > facts.mass * (1.0 + 1e-9):
         raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
     return omega
-
-
-def _floats(values: Any) -> npt.NDArray[np.float64]:
-    return np.asarray(values, dtype=np.float64)
 
 
 def _inside(bound: float, omega: npt.NDArray[np.float64]) -> bool:

@@ -37,6 +37,8 @@ class Point:
     gradient: Floats
     norm: float
     norm_bound: float
+    model: Any = None
+    """The `Preconditioner` there, where it was asked for."""
 
 
 def _grid(values: Any, size: float, bits: int) -> Any:
@@ -61,11 +63,14 @@ def _split(block: Any, size: float, bits: int) -> tuple[Any, Any]:
 # --- terms of one block, wherever it lies ------------------------------------------------------
 
 
-def _gradient_terms(loss: Loss, w: Floats, block: Any, y: Any, omega: Any) -> tuple[Any, ...]:
+def _gradient_terms(
+    loss: Loss, w: Floats, model: bool, block: Any, y: Any, omega: Any
+) -> tuple[Any, ...]:
     losses, slopes = loss.at_scores(block @ w.T, y)
     value = float(np.sum(weigh(np.asarray(losses), omega)))
     r = weigh(np.asarray(slopes), omega)
-    return value, back(block, r), float(np.sum(np.abs(r)))
+    more = _model_terms(loss, w, True, block, y, omega) if model else ()
+    return value, back(block, r), float(np.sum(np.abs(r))), *more
 
 
 def _exact_terms(
@@ -105,18 +110,13 @@ def _hessian_terms(loss: Loss, w: Floats, k: int, block: Any, y: Any, omega: Any
 
 
 def _model_terms(
-    loss: Loss, at: Floats | None, scale: float, dense: bool, block: Any, y: Any, omega: Any
+    loss: Loss, at: Floats | None, dense: bool, block: Any, y: Any, omega: Any
 ) -> tuple[Floats]:
     bend = np.full(block.shape[0], loss.initial_curvature)
     if at is not None:
         bend = np.asarray(loss.curvature(block @ at, y, bend / bend))
-    bend = scale * weigh(bend, omega)
+    bend = weigh(bend, omega)
     return (gram(block, bend) if dense else back(squared(block), bend),)
-
-
-def _first_terms(loss: Loss, w: Floats, block: Any, y: Any, omega: Any) -> tuple[Any, ...]:
-    model = _model_terms(loss, w, 1.0, True, block, y, omega)
-    return *_gradient_terms(loss, w, block, y, omega), *model
 
 
 class Objective:
@@ -142,33 +142,25 @@ class Objective:
         self.mass = float(rows.n if sample_weight is None else total_of(sample_weight))
         self.exact = False
 
-    def at(self, w: Floats) -> Point:
-        """Evaluate; ``norm_bound`` includes the rounding error (ROUND-GRADIENT)."""
-        pull = None
+    def at(self, w: Floats, *, model: bool = False) -> Point:
+        """Evaluate; ``norm_bound`` includes the rounding error (ROUND-GRADIENT).
+
+        With `model` the same pass models the Hessian there; for scalar scores.
+        """
+        pull, start, modelled = None, (0.0, np.zeros(self.shape), 0.0), None
         if self.exact:  # through error-free products and a compensated sum over blocks
             lead = _grid(w, float(np.linalg.norm(w)), 25)
             work = partial(_exact_terms, self.loss, w, lead, self.facts.norm_bound)
             value, total = self.rows.sums(
-                work, self.y, self.omega, start=(0.0, np.zeros(self.shape)), compensated=True,
-                block_rows=EXACT_ROWS,
+                work, self.y, self.omega, start=start[:2], compensated=True, block_rows=EXACT_ROWS,
             )  # fmt: skip
         else:  # with the sum of the derivatives' absolute values
-            value, total, pull = self.rows.sums(
-                partial(_gradient_terms, self.loss, w), self.y, self.omega,
-                start=(0.0, np.zeros(self.shape), 0.0), formed=False,
+            more = (self.lam * np.eye(self.rows.d),) if model else ()
+            value, total, pull, *found = self.rows.sums(
+                partial(_gradient_terms, self.loss, w, model), self.y, self.omega,
+                start=(*start, *more), formed=False,
             )  # fmt: skip
-        return self._point(w, value, total, pull)
-
-    def at_with_model(self, w: Floats) -> tuple[Point, Preconditioner]:
-        """Evaluate, and model the Hessian there, in one pass; for scalar scores."""
-        d = self.rows.d
-        value, total, pull, model = self.rows.sums(
-            partial(_first_terms, self.loss, w), self.y, self.omega,
-            start=(0.0, np.zeros(d), 0.0, self.lam * np.eye(d)), formed=False,
-        )  # fmt: skip
-        return self._point(w, value, total, pull), Preconditioner(model)
-
-    def _point(self, w: Floats, value: float, total: Floats, pull: float | None) -> Point:
+            modelled = Preconditioner(found[0]) if model else None
         gradient = (total + self.linear) + self.lam * w
         norm = float(np.linalg.norm(gradient))
         size = float(np.linalg.norm(w))
@@ -179,7 +171,8 @@ class Objective:
         # the computed norm of k numbers errs by at most (k+4)u relatively
         certified = norm * (1.0 + (gradient.size + 4.0) * 2.0 * UNIT) + error
         # NaN certifies nothing
-        return Point(w, value, gradient, norm, certified if certified >= 0.0 else np.inf)
+        certified = certified if certified >= 0.0 else np.inf
+        return Point(w, value, gradient, norm, certified, modelled)
 
     def hessian_product(self, w: Floats, vector: Floats) -> Floats:
         """(Hessian of J at w) vector."""
@@ -259,13 +252,13 @@ class Preconditioner:
         self._factor: Any = cholesky(model) if dense else None
 
     @classmethod
-    def of(cls, objective: Objective, scale: float = 1.0, at: Floats | None = None) -> Self:
+    def of(cls, objective: Objective, at: Floats | None = None) -> Self:
         """Return that of an objective, from a pass over its rows."""
         rows, lam = objective.rows, objective.lam
         dense = rows.d <= (SPARSE_MODEL if rows.is_sparse else DENSE_MODEL)
         point = at if len(objective.shape) == 1 else None
         (model,) = rows.sums(
-            partial(_model_terms, objective.loss, point, scale, dense), objective.y,
+            partial(_model_terms, objective.loss, point, dense), objective.y,
             objective.omega, start=(lam * np.eye(rows.d) if dense else np.full(rows.d, lam),),
             formed=False,
         )  # fmt: skip

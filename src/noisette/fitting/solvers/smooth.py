@@ -44,7 +44,7 @@ _SAMPLE, _SAMPLE_PER_FEATURE = 2000, 40
 _NARROW, _ROUGH_STEPS, _FAR = 128, 4, 1e3
 # in parts, where passes are dear: so many entries, but not more than one row in so many
 _SAMPLE_ENTRIES, _WHOLE_STEPS = 1 << 20, 8
-_SETTLED, _POLISH = 1e-9, 3
+_SETTLED, _POLISH, _SHORTER = 1e-9, 3, 30
 
 
 def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None = None) -> Point:
@@ -53,7 +53,8 @@ def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None
     w, sampled = _warm_start(objective, w)
     narrow = len(objective.shape) == 1 and objective.rows.d <= _NARROW
     if objective.rows.solver.whole_steps and narrow:
-        point, model = _whole_steps(objective, w, tolerance)
+        point = _whole_steps(objective, w, tolerance)
+        model = point.model
     else:
         point = objective.at(w)
         model = Preconditioner.of(objective) if sampled is None else sampled
@@ -63,9 +64,8 @@ def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None
                 model = Preconditioner.of(objective, at=point.w)
     point = _quasi_newton(objective, point, model, tolerance)
     for effort in range(-1, _BURSTS):
-        if point.norm_bound <= tolerance:
-            return point
-        point = newton(objective, point, model, tolerance)
+        if point.norm_bound > tolerance:
+            point = newton(objective, point, model, tolerance)
         if point.norm_bound <= tolerance:
             return point
         if effort < 0:
@@ -73,9 +73,7 @@ def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None
             point = objective.at(point.w)
         else:
             point = _gradient_steps(objective, point, tolerance, 8 << effort)
-    if point.norm_bound <= tolerance:
-        return point
-    return last_resort(objective, model, tolerance)
+    return point if point.norm_bound <= tolerance else last_resort(objective, model, tolerance)
 
 
 def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -> Point:
@@ -131,21 +129,21 @@ def _start_on(
     return w, Preconditioner.of(part, at=w)
 
 
-def _whole_steps(objective: Objective, w: Floats, tolerance: float) -> tuple[Point, Preconditioner]:
-    """A first point in parts, and a model of all rows there: one pass gives both.
+def _whole_steps(objective: Objective, w: Floats, tolerance: float) -> Point:
+    """A first point in parts, with a model of all rows there: one pass gives both.
 
     Where a pass reads the rows again, which costs more than what is done with them, every further
     one gives both as well: Newton's steps, as long as each of them halves the gradient.
     """
-    point, model = objective.at_with_model(w)
+    point = objective.at(w, model=True)
     for _ in range(_WHOLE_STEPS if objective.rows.reread else 0):
-        if _settled(point, model, tolerance):
+        if _settled(point, point.model, tolerance):
             break
-        new, its = objective.at_with_model(point.w - model.solve(point.gradient))
+        new = objective.at(point.w - point.model.solve(point.gradient), model=True)
         if not new.norm <= 0.5 * point.norm:
             break
-        point, model = new, its
-    return point, model
+        point = new
+    return point
 
 
 def _quasi_newton(
@@ -171,8 +169,18 @@ def _quasi_newton(
         slope = float(np.vdot(point.gradient, p))
         if not slope < 0.0:
             break
-        new = _backtrack(objective, point, p, slope, tolerance)
-        if new is None:
+        t = 1.0
+        for _ in range(_SHORTER):
+            new = objective.at(point.w + t * p)
+            end = float(np.vdot(new.gradient, p))
+            # J is lower (Armijo), or by its slope, as J is convex, not higher; or it is certified:
+            # so close to the optimum the values of J differ by less than they are rounded
+            lower = new.value <= point.value + 1e-4 * t * slope or slope <= end <= 0.0
+            if new.norm_bound <= tolerance or lower:
+                break
+            # secant on the slope, which increases with t; the minimum along p lies before t
+            t *= min(0.5, max(0.1, slope / (slope - end))) if end > slope else 0.5
+        else:
             break
         s, change = new.w - point.w, new.gradient - point.gradient
         curvature = float(np.vdot(s, change))
@@ -185,27 +193,6 @@ def _quasi_newton(
         point = new
         best = new if new.norm < best.norm else best
     return best
-
-
-def _backtrack(
-    objective: Objective, point: Point, p: Floats, slope: float, tolerance: float
-) -> Point | None:
-    """A step with J lower (Armijo), or whose slope shows by convexity that J is not higher.
-
-    A point that is certified is taken as it is: so close to the optimum the values of J differ by
-    less than they are rounded.
-    """
-    t = 1.0
-    for _ in range(30):
-        new = objective.at(point.w + t * p)
-        if new.norm_bound <= tolerance:
-            return new
-        end = float(np.vdot(new.gradient, p))
-        if new.value <= point.value + 1e-4 * t * slope or slope <= end <= 0.0:
-            return new
-        # secant on the slope, which increases with t; the minimum along p lies before t
-        t *= min(0.5, max(0.1, slope / (slope - end))) if end > slope else 0.5
-    return None
 
 
 def newton(objective: Objective, point: Point, model: Preconditioner, tolerance: float) -> Point:

@@ -154,7 +154,7 @@ class TableEstimator(BudgetedEstimator):
             self.test_ = replace(self.test_, privacy_=self.privacy_)
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
-        with self._as_it_was():
+        with self._all_or_nothing(look=True):
             found: Prepared = checked(*self._ready(self._check_public()[0], X, y, None)[:3])
             return found
 
