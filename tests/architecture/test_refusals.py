@@ -42,10 +42,10 @@ OUTSIDE = (
 OF_THE_CALL = {
     "core/cells": "given",
     "fitting/clipping": "row_norms",
-    "models/inputs": "_check_given _counted _part_rows matrix weights",
+    "models/inputs": "rows_and_targets _counted _part_rows matrix weights",
     "models/one_shot": "OneShotClassifier._ready",
     "models/sgd": "SGDClassifier._ready",
-    "models/sgd_stream": "_chunk",
+    "models/sgd_stream": "StreamReader._chunk",
     "nn/batches": "check_ranks members_of numbered part_of.take unit_of",
     "nn/classifier": "PrivateClassifier._levels PrivateClassifier.decision_function",
     "nn/starting": "check_ids",

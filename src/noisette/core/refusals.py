@@ -36,7 +36,7 @@ REFUSALS: dict[str, Refusal] = {
     "labels": Refusal(
         "a label is missing, not among the classes, or a number with a point from 2^53 on",
         ("models/inputs:_check_told_apart", "models/inputs:without_data",
-         "models/inputs:_part_label_numbers", "tables/frame:Frame.labels", "nn/arrays:as_rows",
+         "models/inputs:label_numbers", "tables/frame:Frame.labels", "nn/arrays:as_rows",
          "tables/pipeline/selector:LearnScores.check"),
     ),
     "label set": Refusal(
@@ -93,7 +93,7 @@ REFUSALS: dict[str, Refusal] = {
          "tables/pipeline/evaluation:_rows_and_truth",
          "tables/pipeline/encoder:SchemaEncoder.transform",
          "tables/pipeline/cell_counts:_states_of", "tables/frame:Frame.read",
-         "tuning/search:PrivateSearch._won", "models/sgd_stream:StreamReader._fit_stream"),
+         "tuning/search:PrivateSearch._won", "models/sgd_stream:StreamReader._streamed"),
         fact=True,
     ),
     # not from the rows: whether it stops is a function of released weights. proof: NN-CANARY

@@ -20,7 +20,7 @@ from noisette.core.parts import Parted, each, joined, summed
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms.levels import Levels
 from noisette.fitting.losses import Loss, Softmax
-from noisette.fitting.partitions.collections import beside, in_parts, is_dask, parted
+from noisette.fitting.partitions.collections import beside, is_dask, parted
 from noisette.fitting.partitions.columns import DaskColumn
 from noisette.fitting.partitions.persons import unit_beside
 from noisette.fitting.units import RECORDS, Unit
@@ -40,7 +40,7 @@ _SAFE = (
 )
 _TYPES = ["float64", "float32"]
 
-_MOST_CLASSES = 10_000
+_MOST_CLASSES, _NEVER = 10_000, " (infinity is never read)"
 MISSING = ("refuse", "zero")
 MISSING_AS_ZERO = "Missing entries (NaN) of X were read as 0, row by row, which costs nothing."
 # far below 1e100, from where on the kernels of SGD leave a row out
@@ -77,15 +77,16 @@ def without_data(check: Callable[..., Any], *given: Any, hint: str = "", **optio
     raise InvalidData(line)
 
 
-def rows_and_labels(
-    estimator: Any, X: Any, y: Any, least: int, *, tame: bool = True
+def rows_and_targets(
+    estimator: Any, X: Any, y: Any, least: int, *, tame: bool = True, numbers: bool = False
 ) -> tuple[Any, NDArray[Any]]:
-    """Return X as float64, float32 or CSR and y as a vector; sets ``n_features_in_``.
+    """Return X as float64, float32 or CSR and y as labels or `numbers`; sets ``n_features_in_``.
 
     ``tame=False`` saves the sweep for huge entries where the training blanks such rows itself.
     """
     plain = (
-        type(X) is type(y) is np.ndarray
+        not numbers
+        and type(X) is type(y) is np.ndarray
         and X.ndim == 2
         and y.shape == X.shape[:1]
         and str(X.dtype) in _TYPES
@@ -102,28 +103,16 @@ def rows_and_labels(
         estimator.n_features_in_ = X.shape[1]
         vars(estimator).pop("feature_names_in_", None)
         return X, y
-    _check_given(estimator, y)
-    if in_parts(X):
-        return parted_rows(estimator, X, y, least)
-    X, y = _validated(estimator, X, y, ensure_min_samples=least)
-    return (tamed(X) if tame else X), y
-
-
-def _check_given(estimator: Any, y: Any) -> None:
     if y is None:
         raise InvalidData(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None."
         )
-
-
-def rows_and_numbers(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Floats]:
-    """Return X as float64, float32 or CSR and y as finite numbers; sets ``n_features_in_``."""
-    _check_given(estimator, y)
-    if is_dask(X):
+    if is_dask(X) or (isinstance(X, Parted) and not numbers):
         X, y = parted_rows(estimator, X, y, least)
-        return X, each(finite_numbers, y)
-    X, y = _validated(estimator, X, y, ensure_min_samples=least, y_numeric=True)
-    return tamed(X), finite_numbers(y)
+    else:
+        X, y = _validated(estimator, X, y, ensure_min_samples=least, y_numeric=numbers)
+        X = tamed(X) if tame else X
+    return X, each(finite_numbers, y) if numbers else y
 
 
 def finite_numbers(y: Any) -> Floats:
@@ -174,7 +163,7 @@ def _part_rows(zero: bool, thin: bool, names: list[str], part: Any) -> Any:
             "chunks are sparse matrices where the array says so, in all of them: "
             "X.map_blocks(scipy.sparse.csr_matrix)."
         )
-    hint = "" if zero else "missing='zero' reads NaN as 0 (infinity is never read)"
+    hint = "" if zero else f"missing='zero' reads NaN as 0{_NEVER}"
     found = without_data(
         check_array, part, accept_sparse="csr" if thin else False,
         dtype="float64" if thin else _TYPES, ensure_min_samples=0, hint=hint,
@@ -273,9 +262,7 @@ def column_names(estimator: Any, given: Any) -> NDArray[Any]:
 def _validated(estimator: Any, *given: Any, **options: Any) -> Any:
     """Return what scikit-learn's `validate_data` returns, NaN treated as ``missing`` says."""
     zero = estimator.missing == "zero"
-    hint = "missing='zero' reads NaN as 0 (infinity is never read)"
-    if zero:
-        hint = "missing='zero' reads NaN as 0, but not infinity"
+    hint = f"missing='zero' reads NaN as 0{', but not infinity' if zero else _NEVER}"
     checked = without_data(
         validate_data, estimator, *given, accept_sparse="csr", dtype=_TYPES, hint=hint,
         ensure_all_finite="allow-nan" if zero else True, **options,
@@ -302,29 +289,25 @@ def tamed(X: Any) -> Any:
     values = X.data if sparse.issparse(X) else X
     if values.size == 0 or max(values.max(), -values.min()) <= largest:
         return X
+    values = np.clip(values, -largest, largest)
     if not sparse.issparse(X):
-        return np.clip(X, -largest, largest)
+        return values
     X = X.copy()
-    X.data = np.clip(X.data, -largest, largest)
+    X.data = values
     return X
 
 
-def listed_classes(given: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    """Return the label set that a user lists, sorted."""
-    try:
-        found = np.asarray(given)
-        labels = np.unique(found)
-    except (TypeError, ValueError):  # rows of unequal length, labels that cannot be compared
-        found = labels = np.empty(0)
-    if found.ndim != 1 or len(found) < 2 or len(labels) != len(found):
-        raise InvalidParameter("classes must list at least two labels, each of them once.")
-    return labels
-
-
-def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: NDArray[Any]) -> NDArray[Any]:
+def sorted_classes(given: Sequence[Any] | NDArray[Any] | None, y: Any = None) -> NDArray[Any]:
     """Return the sorted label set: `given`, or that of y, which is then treated as public."""
     if given is not None:
-        return listed_classes(given)
+        try:
+            found = np.asarray(given)
+            labels = np.unique(found)
+        except (TypeError, ValueError):  # rows of unequal length, labels that cannot be compared
+            found = labels = np.empty(0)
+        if found.ndim != 1 or len(found) < 2 or len(labels) != len(found):
+            raise InvalidParameter("classes must list at least two labels, each of them once.")
+        return labels
     found = joined(_part_classes, y, join=_all_classes)
     if len(found) < 2:
         raise InvalidData(
@@ -425,14 +408,10 @@ def levels(
 def class_targets(loss: Loss, numbers: NDArray[np.intp], models: int = 1) -> list[NDArray[Any]]:
     """Return one target vector for each model: numbers of classes, or -1 and +1."""
     if isinstance(loss, Softmax):
-        return [each(_whole, numbers)]
+        return [each(partial(np.asarray, dtype=np.int64), numbers)]
     if models == 1:
         return [each(partial(_signs, 1), numbers)]
     return [each(partial(_signs, k), numbers) for k in range(models)]
-
-
-def _whole(numbers: NDArray[np.intp]) -> NDArray[np.int64]:
-    return numbers.astype(np.int64, copy=False)
 
 
 def _signs(number: int, numbers: NDArray[np.intp]) -> Floats:
@@ -444,11 +423,6 @@ def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
 
     By comparison where both are numbers, else one by one.
     """
-    found: NDArray[np.intp] = each(partial(_part_label_numbers, classes), y)
-    return found
-
-
-def _part_label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     if y.dtype.kind == "f":
         _check_told_apart(y)
     numbers: Any

@@ -259,7 +259,7 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
         if classes is not None:
             count = _validate.integer("classes", classes, 2)
         elif self.classes is not None:
-            count = len(inputs.listed_classes(self.classes))
+            count = len(inputs.sorted_classes(self.classes))
         return self._plan(n, d, persons, max_rows, count)
 
     def _set_model(

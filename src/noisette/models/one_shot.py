@@ -4,12 +4,14 @@ Nothing that depends on the data becomes an attribute except what was released: 
 no training loss, no norm. ``fit`` either succeeds or leaves the estimator as it was.
 """
 
+from functools import partial
 from typing import Any, Self
 
 from noisette import _validate
 from noisette._typing import Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
+from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms import Records, Trained, with_intercept
@@ -93,10 +95,10 @@ class OneShotClassifier(LinearClassifier):
         self, adjacency: Adjacency, X: Any, y: Any, sample_weight: Any = None,
         sample_epsilon: Any = None, persons: Any = None,
     ) -> Ready:  # fmt: skip
-        X, y = inputs.rows_and_labels(self, X, y, self._least)
+        X, y = inputs.rows_and_targets(self, X, y, self._least)
         unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
-        numbers = inputs.label_numbers(classes, y)
+        numbers = each(partial(inputs.label_numbers, classes), y)
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
         weights, cap = None, 1.0
         if sample_epsilon is not None and self.class_weight is not None:

@@ -175,7 +175,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         self, X: Any, y: Any, sample_weight: Any, persons: Any, adjacency: Adjacency
     ) -> tuple[Any, Floats, Any, Unit]:
         """Return checked rows, targets, weights and whose rows they are."""
-        X, y = inputs.rows_and_numbers(self, X, y, 1)
+        X, y = inputs.rows_and_targets(self, X, y, 1, numbers=True)
         unit, weights = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2), None
         if sample_weight is not None:
             weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)

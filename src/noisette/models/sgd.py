@@ -1,8 +1,8 @@
 """Private stochastic gradient descent for linear classifiers."""
 
+from functools import partial
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
@@ -10,6 +10,7 @@ from noisette._scikit import available_if
 from noisette._typing import Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
+from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
 from noisette.errors import InvalidData, InvalidParameter
@@ -229,13 +230,13 @@ class SGDClassifier(LinearClassifier, StreamReader):
                 "a stream needs its labels, as classes=[...] of the constructor or of the first "
                 "call to partial_fit: those of chunks to come cannot be read off the first one."
             )
-        self.classes_ = inputs.sorted_classes(given, np.empty(0))
+        self.classes_ = inputs.sorted_classes(given)
 
     def _loss(self) -> Loss:
         return classifier_loss(self.loss, len(self.classes_))
 
     def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        return inputs.rows_and_labels(self, X, y, 1, tame=False)
+        return inputs.rows_and_targets(self, X, y, 1, tame=False)
 
     def _stream_targets(self, y: Any) -> NDArray[Any]:
         return inputs.class_targets(self._loss(), inputs.label_numbers(self.classes_, y))[0]
@@ -260,10 +261,11 @@ class SGDClassifier(LinearClassifier, StreamReader):
         sample_weight: Any = None, persons: Any = None,
     ) -> Ready:  # fmt: skip
         # the kernels blank huge rows
-        X, y = inputs.rows_and_labels(self, X, y, self._least, tame=False)
+        X, y = inputs.rows_and_targets(self, X, y, self._least, tame=False)
         unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
         classes = inputs.sorted_classes(self.classes, y)
-        loss, numbers = classifier_loss(self.loss, len(classes)), inputs.label_numbers(classes, y)
+        loss = classifier_loss(self.loss, len(classes))
+        numbers = each(partial(inputs.label_numbers, classes), y)
         levels = weights = None
         if sample_epsilon is not None:
             levels = inputs.levels(

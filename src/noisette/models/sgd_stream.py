@@ -95,15 +95,6 @@ class StreamReader(LinearModel):
         """
         return super().set_params(**params)
 
-    def _first_rows(self, X: Any, y: Any) -> Any:
-        """Return the first chunk; a chunk in partitions is refused before anything is charged."""
-        if is_dask(X):
-            raise InvalidParameter(
-                "a chunk of a stream must be in memory; pass rows in partitions to fit, all at "
-                "once."
-            )
-        return self._first_chunk(X, y)
-
     def _check_steps(self, *more: str) -> None:
         """Check the parameters of steps and batches before the data are looked at."""
         Wished.of(self)
@@ -149,7 +140,7 @@ class StreamReader(LinearModel):
         return Ready(chosen, records, unit, method, (fact,), **more)
 
     def _streamed(self, X: Any, y: Any, persons: Any, verbose: int, **others: Any) -> bool:
-        """Train on X if it is a stream, and say whether it is one."""
+        """Train on X if it is a stream, one pass, in constant memory; say whether it is one."""
         if not isinstance(verbose, bool):
             _validate.integer("verbose", verbose, least=0)
         self._stream = None
@@ -159,7 +150,22 @@ class StreamReader(LinearModel):
         for name, given in others.items():
             if given is not None:
                 raise InvalidParameter(f"{name} is not offered for streams; fit the rows.")
-        self._fit_stream(X, y, verbose)
+        self._check_stream(None)
+        ledger, randomness = self._check_public()
+        if isinstance(X, str | Path):
+            X = [X]
+        if isinstance(X, list | tuple):  # paths, known before anything is charged
+            _refuse_same_files([Path(item).resolve() for item in X])
+        checked = self._checked(chunks_of(_traced(X), y))
+        first = next(checked, None)
+        if first is None:
+            raise InvalidData("the stream is empty.")
+        stream = self._open(first[0].shape, ledger, randomness)
+        progress = Progress(verbose, None)
+        for rows, targets in rebatched(chain([first], checked), stream.batch_size):
+            stream.feed(Records(canonical_rows(rows), [targets]), progress)
+        self._publish_stream(stream)
+        self._stream = None
         return True
 
     def _feed(self, X: Any, y: Any, persons: Any, given: Any = None) -> None:
@@ -168,7 +174,24 @@ class StreamReader(LinearModel):
         before = dict(self.__dict__)
         try:
             with np.errstate(all="ignore"):  # as in `fit`: nothing is said about the rows
-                self._feed_chunk(X, y, given)
+                stream = self.__dict__.get("_stream")
+                if stream is None and hasattr(self, "coef_"):
+                    raise InvalidParameter(
+                        "this model has no open stream (it was trained by fit, or unpickled, and a "
+                        "permit stays in its process); call partial_fit on a new estimator."
+                    )
+                traces, opening = list(self.__dict__.get("_traces", [])), None
+                handed = _new(X, traces)
+                if stream is None:
+                    self._check_stream(given)
+                    opening = self._check_public()
+                rows, target = self._chunk(X, y, first=stream is None)
+                if opening is not None:
+                    stream = self._open(rows.shape, *opening)
+                # before the first step, so that it is kept below
+                self._traces = [*traces, handed, _new(rows, traces)]
+                stream.feed(Records(canonical_rows(rows), [target]))
+                self._publish_stream(stream)
         except BaseException:
             now = dict(self.__dict__)
             self.__dict__.clear()
@@ -179,28 +202,23 @@ class StreamReader(LinearModel):
                 self.__dict__.update({name: now[name] for name in _KEPT if name in now})
             raise
 
-    def _feed_chunk(self, X: Any, y: Any, given: Any) -> None:
-        stream = self.__dict__.get("_stream")
-        if stream is None and hasattr(self, "coef_"):
+    def _chunk(self, X: Any, y: Any, *, first: bool) -> tuple[Any, NDArray[Any]]:
+        """Return rows and targets of a chunk; a later one is checked against the first's features.
+
+        A first chunk in partitions is refused before anything is charged.
+        """
+        if not first:
+            rows, labels = inputs.matrix(self, X), inputs.label_vector(y)
+            if labels.ndim != 1 or len(labels) != rows.shape[0]:
+                raise InvalidData("y must be a vector with one entry for each row of X.")
+        elif is_dask(X):
             raise InvalidParameter(
-                "this model has no open stream (it was trained by fit, or unpickled, and a permit "
-                "stays in its process); call partial_fit on a new estimator."
+                "a chunk of a stream must be in memory; pass rows in partitions to fit, all at "
+                "once."
             )
-        traces = list(self.__dict__.get("_traces", []))
-        before = _new(X, traces)
-        if stream is None:
-            self._check_stream(given)
-            ledger, randomness = self._check_public()
-            rows, y = self._first_rows(X, y)
-            target = self._stream_targets(y)
-            stream = self._open(rows.shape, ledger, randomness)
         else:
-            rows, y = _chunk(self, X, y)
-            target = self._stream_targets(y)
-        # before the first step, see `_feed`
-        self._traces = [*traces, before, _new(rows, traces)]
-        stream.feed(Records(canonical_rows(rows), [target]))
-        self._publish_stream(stream)
+            rows, labels = self._first_chunk(X, y)
+        return rows, self._stream_targets(labels)
 
     def _open(self, shape: tuple[int, int], ledger: Ledger, randomness: Randomness) -> Stream:
         """Charge once for a stream of any length."""
@@ -212,7 +230,7 @@ class StreamReader(LinearModel):
         public = self._described(shape[1], self._loss(), ledger.adjacency, RECORDS, None, size)
         chosen = recommend_sgd(self, public, stream=True)
         if chosen.warning:
-            warnings.warn(chosen.warning, WeakModelWarning, stacklevel=5)
+            warnings.warn(chosen.warning, WeakModelWarning, stacklevel=4)
         assert isinstance(chosen.algorithm, StreamedPass)
         prepared = chosen.algorithm.prepare(chosen.public)
         passage = begin(
@@ -234,35 +252,16 @@ class StreamReader(LinearModel):
         trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
         self._publish(self._opened, trained)
 
-    def _fit_stream(self, source: Any, target: Any, verbose: int) -> None:
-        """Train on an iterator of chunks, one pass, in constant memory."""
-        self._check_stream(None)
-        ledger, randomness = self._check_public()
-        if isinstance(source, str | Path):
-            source = [source]
-        if isinstance(source, list | tuple):  # paths, known before anything is charged
-            _refuse_same_files([Path(item).resolve() for item in source])
-        checked = self._checked(chunks_of(_traced(source), target))
-        first = next(checked, None)
-        if first is None:
-            raise InvalidData("the stream is empty.")
-        stream = self._open(first[0].shape, ledger, randomness)
-        progress = Progress(verbose, None)
-        for rows, targets in rebatched(chain([first], checked), stream.batch_size):
-            stream.feed(Records(canonical_rows(rows), [targets]), progress)
-        self._publish_stream(stream)
-        self._stream = None
-
     def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
         """Yield rows and targets of every chunk; the features are those of the first."""
         first, traces = True, list[_Trace]()
         for X, y in chunks:
             if getattr(X, "shape", (1,))[0] == 0:
                 continue  # a file may hold an empty part; sizes of chunks are public
-            rows, y = self._first_rows(X, y) if first else _chunk(self, X, y)
+            rows, targets = self._chunk(X, y, first=first)
             first = False
             traces.append(_new(rows, traces))
-            yield rows, self._stream_targets(y)
+            yield rows, targets
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the ledger and an open stream behind: a permit belongs to one process."""
@@ -277,15 +276,6 @@ def is_stream(X: Any) -> bool:
     if isinstance(X, str | Path) or hasattr(X, "__next__"):
         return True
     return isinstance(X, list | tuple) and bool(X) and all(isinstance(p, str | Path) for p in X)
-
-
-def _chunk(estimator: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-    """Return a later chunk, checked against the features of the first."""
-    rows = inputs.matrix(estimator, X)
-    labels = inputs.label_vector(y)
-    if labels.ndim != 1 or len(labels) != rows.shape[0]:
-        raise InvalidData("y must be a vector with one entry for each row of X.")
-    return rows, labels
 
 
 def _traced(source: Iterable[Any]) -> Iterator[Any]:

@@ -88,8 +88,8 @@ class PartedRows(Rows):
 
     def slopes_along(self, loss: Any, w: Any, p: Any, y: Any, omega: Any) -> Callable[..., float]:
         """Return t -> the slope of the summed losses at w + tp along p."""
-
-        return lambda t: float(self.sums(partial(_slope_terms, loss, w, p, t), y, omega)[0])
+        work = partial(_slope_terms, loss, w, p)
+        return lambda t: float(self.sums(partial(work, t), y, omega, start=(0.0,))[0])
 
     def curved(self, weights: Any) -> float:
         """Return the sum of weight x squared norm."""

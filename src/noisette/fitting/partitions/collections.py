@@ -24,11 +24,6 @@ def is_dask(values: Any) -> bool:
     return "dask" in sys.modules and hasattr(values, "__dask_graph__")
 
 
-def in_parts(values: Any) -> bool:
-    """Return whether rows live elsewhere: in Dask, or in a file."""
-    return isinstance(values, Parted) or is_dask(values)
-
-
 def parted(X: Any, *vectors: Any) -> list[Any]:
     """Return a matrix or table and vectors of Dask as columns whose partitions go together."""
     if isinstance(X, Parted):

@@ -6,6 +6,7 @@ whatever the number of columns and classes; so one noisy vector pays for all sco
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from noisette._typing import Floats, Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.core.ledger import Ledger
+from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData
 from noisette.fitting.algorithms.passage import Passage
@@ -179,9 +181,9 @@ class PrivateSelector(RowsTransformer):
         return LearnScores(features, self._bound(), 2 if found is None else len(found))
 
     def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        rows, labels = inputs.rows_and_labels(self, X, y, 1)
+        rows, labels = inputs.rows_and_targets(self, X, y, 1)
         self.classes_ = inputs.sorted_classes(self.classes, labels)
-        numbers = inputs.label_numbers(self.classes_, labels)
+        numbers = each(partial(inputs.label_numbers, self.classes_), labels)
         return Sample(rows, self._weights(sample_weight, rows.shape[0]), numbers)
 
     def _known(self, step: Step) -> tuple[str, ...]:

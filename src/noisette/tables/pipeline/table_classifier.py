@@ -1,5 +1,6 @@
 """`TableClassifier`: a raw table in, a private model out, one guarantee about all of it."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from noisette import _validate
 from noisette._scikit import ClassifierMixin, available_if, check_is_fitted
 from noisette._typing import Floats, Labels
 from noisette.core.ledger import Ledger
-from noisette.core.parts import is_parted, summed
+from noisette.core.parts import each, is_parted, summed
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidData, InvalidParameter
@@ -221,7 +222,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
                 "y holds so many labels for so few rows that it may be a quantity, and labels that "
                 "are read off y are published; if they are classes, list them with classes=[...]."
             )
-        numbers = _class_numbers(classes, y)
+        numbers = each(partial(_class_numbers, classes), y)
         summed(len, numbers)  # a label that is not listed is said before anything is charged
         return self._goal(classes, numbers, weights=public_weights(self.class_weight, classes))
 
