@@ -46,14 +46,10 @@ class SmoothHinge(MarginLoss):
         """One subtraction whose result matters in [0, 1] only."""
         return 1.0
 
-    def _ramp(self, t: npt.ArrayLike) -> AnyFloats:
-        return np.clip(1 - as_float(t), 0, 1)
-
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        return self._ramp(t) ** 2 / 2 + np.maximum(-as_float(t), 0)
-
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        return -self._ramp(t)
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
+        m = as_float(t)
+        ramp = np.clip(1 - m, 0, 1)
+        return ramp**2 / 2 + np.maximum(-m, 0), -ramp
 
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         m = as_float(t)

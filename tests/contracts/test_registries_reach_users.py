@@ -254,7 +254,13 @@ def test_the_audit_measures_a_loss_that_it_does_not_know() -> None:
 def test_the_audit_finds_a_new_loss_that_is_steeper_than_it_says(
     mechanism: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SmoothHinge, "derivative", lambda self, t: -1.1 * self._ramp(t))
+    real = SmoothHinge.value_and_derivative
+
+    def steeper(self: SmoothHinge, t: Any) -> Any:
+        value, derivative = real(self, t)
+        return value, 1.1 * derivative
+
+    monkeypatch.setattr(SmoothHinge, "value_and_derivative", steeper)
     report = check_estimator(
         LinearSVC(loss="smooth-hinge", mechanism=mechanism, norm_bound=1.0), attacks=["exposed"]
     )

@@ -40,12 +40,10 @@ class SmoothHinge(MarginLoss):
     def rounding(self, score: float) -> float:
         return 2.0
 
-    def value(self, t: Any) -> Any:
+    def value_and_derivative(self, t: Any) -> Any:
         m = as_float(t)
-        return np.where(m < 0.0, 0.5 - m, np.maximum(1.0 - m, 0.0) ** 2 / 2.0)
-
-    def derivative(self, t: Any) -> Any:
-        return -np.clip(1.0 - as_float(t), 0.0, 1.0)
+        value = np.where(m < 0.0, 0.5 - m, np.maximum(1.0 - m, 0.0) ** 2 / 2.0)
+        return value, -np.clip(1.0 - m, 0.0, 1.0)
 
     def second_derivative(self, t: Any) -> Any:
         m = as_float(t)

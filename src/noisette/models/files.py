@@ -130,7 +130,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "noise": model._bars.to_dict() if hasattr(model, "_bars") else None,
         "guarantee": model.privacy_.to_dict(),
     }
-    if _predicts_numbers(model):  # its limits, and what intervals need
+    if type(model).__name__ in REGRESSORS:  # its limits, and what intervals need
         text["bounds"] = list(map(float, getattr(model, "target_bounds_", model.target_bounds)))
         text["spread"] = None
         if getattr(model, "_covariance", None) is not None:
@@ -159,10 +159,6 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             # the date of zip's first day: the hour would tell how long a search or training took
             archive.writestr(zipfile.ZipInfo(member), content, packing)
     _files.write(Path(path), whole.getvalue())
-
-
-def _predicts_numbers(model: Any) -> bool:
-    return type(model).__name__ in REGRESSORS
 
 
 def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
@@ -277,7 +273,7 @@ def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
         raise InvalidData("this model file was changed after it was saved; use the original.")
     model.coef_, model.intercept_, model.privacy_ = arrays["coef"], arrays["intercept"], guarantee
     classes = None
-    if _predicts_numbers(model):
+    if type(model).__name__ in REGRESSORS:
         model.intercept_ = float(model.intercept_)
     else:
         classes = model.classes_.tolist()
@@ -446,7 +442,7 @@ def _check(
         raise InvalidData(
             "the guarantee in this model file is not the one of its parameters; it was changed."
         )
-    numbers, what = _predicts_numbers(model), "features"
+    numbers, what = type(model).__name__ in REGRESSORS, "features"
     outputs: tuple[int, ...] = ()
     if not numbers:
         given = model.classes_ if model.classes is None else model.classes
@@ -483,7 +479,7 @@ def _is_told(model: Any, guarantee: Guarantee) -> bool:
     # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
     from noisette.models.outputs import BOUGHT_TARGET, labels_fact, rows_fact, target_fact
 
-    if _predicts_numbers(model):
+    if type(model).__name__ in REGRESSORS:
         bounds = getattr(model, "target_bounds_", model.target_bounds)
         facts = [{target_fact(*map(float, bounds)), BOUGHT_TARGET}]
     else:

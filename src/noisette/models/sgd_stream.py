@@ -174,7 +174,7 @@ class StreamReader(LinearModel):
         before = dict(self.__dict__)
         try:
             with np.errstate(all="ignore"):  # as in `fit`: nothing is said about the rows
-                stream = self.__dict__.get("_stream")
+                stream: Any = self.__dict__.get("_stream")
                 if stream is None and hasattr(self, "coef_"):
                     raise InvalidParameter(
                         "this model has no open stream (it was trained by fit, or unpickled, and a "

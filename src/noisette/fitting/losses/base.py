@@ -262,20 +262,20 @@ class ScalarLoss(Loss):
         return ()
 
     @abstractmethod
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the loss l(t)."""
-
-    @abstractmethod
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """Return the derivative l'(t) (a subgradient where l has a kink)."""
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
+        """Return the loss l(t) and its derivative l'(t) (a subgradient where l has a kink)."""
 
     @abstractmethod
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """Return the second derivative l''(t) (one of the one-sided values at a jump of l')."""
 
-    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
-        """Return both at once; losses that share an exponential override this for speed."""
-        return self.value(t), self.derivative(t)
+    def value(self, t: npt.ArrayLike) -> AnyFloats:
+        """Return the loss l(t)."""
+        return self.value_and_derivative(t)[0]
+
+    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
+        """Return the derivative l'(t)."""
+        return self.value_and_derivative(t)[1]
 
 
 class MarginLoss(ScalarLoss):

@@ -52,14 +52,10 @@ class Hinge(MarginLoss):
         """The derivative of a float margin is exact."""
         return 0.0
 
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """max(0, 1 - m)."""
-        return np.maximum(1 - as_float(t), 0)
-
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """-1 where m < 1, else 0."""
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
+        """max(0, 1 - m), and -1 where m < 1, else 0."""
         m = as_float(t)
-        return -(m < 1).astype(m.dtype)
+        return np.maximum(1 - m, 0), -(m < 1).astype(m.dtype)
 
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """0 (off the kink)."""

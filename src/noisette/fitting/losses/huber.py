@@ -73,18 +73,13 @@ class Huber(RegressionLoss):
         """One subtraction; it matters only while |r| <= t, where |s| <= t + target_bound."""
         return 2.0 * min(score + self.target_bound, self.threshold + 2.0 * self.target_bound)
 
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """q^2/2 + t(|r| - q) with q = min(|r|, t)."""
-        r = np.abs(as_float(t))
-        threshold = r.dtype.type(self.threshold)
-        q = np.minimum(r, threshold)
-        return np.asarray(q * q / 2 + threshold * (r - q))
-
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """clip(r, -t, t)."""
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
+        """q^2/2 + t(|r| - q) with q = min(|r|, t), and clip(r, -t, t)."""
         r = as_float(t)
-        threshold = r.dtype.type(self.threshold)
-        return np.clip(r, -threshold, threshold)
+        size, threshold = np.abs(r), r.dtype.type(self.threshold)
+        q = np.minimum(size, threshold)
+        value = np.asarray(q * q / 2 + threshold * (size - q))
+        return value, np.clip(r, -threshold, threshold)
 
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """1 where |r| <= t, else 0."""

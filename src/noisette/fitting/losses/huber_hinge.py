@@ -80,19 +80,12 @@ class HuberHinge(MarginLoss):
         """Inside the band |m| <= 1+h, so (1+h-m) errs by 3u(1+h), then two more roundings."""
         return 4.0 + 3.0 * (1.0 + self.width) / self.width
 
-    def _ramp(self, m: AnyFloats) -> AnyFloats:
-        h = m.dtype.type(self.width)
-        return np.clip((1 + h - m) / (2 * h), 0, 1)
-
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """The sum h g^2 + max(0, 1-h-m) with g the clipped ramp: the three cases in one formula."""
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
+        """H g^2 + max(0, 1-h-m), the three cases in one, and -g = -clip((1+h-m)/(2h), 0, 1)."""
         m = as_float(t)
         h = m.dtype.type(self.width)
-        return h * self._ramp(m) ** 2 + np.maximum(1 - h - m, 0)
-
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """-clip((1+h-m)/(2h), 0, 1)."""
-        return -self._ramp(as_float(t))
+        g = np.clip((1 + h - m) / (2 * h), 0, 1)
+        return h * g**2 + np.maximum(1 - h - m, 0), -g
 
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """1/(2h) on the band, else 0."""

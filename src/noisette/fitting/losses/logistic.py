@@ -62,22 +62,15 @@ class Logistic(MarginLoss):
         """Exponential, sum, quotient: at most 4 roundings of a number below 1."""
         return 8.0
 
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """log(1 + e^-m)."""
-        return softplus_parts(-as_float(t))[0]
-
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """-sigma(-m)."""
-        return -softplus_parts(-as_float(t))[1]
-
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """sigma(m) sigma(-m)."""
         return softplus_parts(t)[2]
 
     def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
-        """Both from one exponential: the solvers' hot loop."""
-        t = np.asarray(t)
-        e = np.exp(-np.abs(t))
+        """log(1 + e^-m) and -sigma(-m) from one exponential: the solvers' hot loop."""
+        t = as_float(t)
+        with np.errstate(under="ignore"):
+            e = np.exp(-np.abs(t))
         value = np.log1p(e)
         value -= np.minimum(t, 0)
         # g = e/(1+e) for m >= 0, else 1/(1+e)

@@ -85,22 +85,13 @@ class SoftplusHinge(MarginLoss):
         m = as_float(m)
         return m.dtype.type(self.temperature) * (1 - m)
 
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """(1/s) log(1 + e^{s(1-m)})."""
-        argument = self._argument(t)
-        return softplus_parts(argument)[0] / argument.dtype.type(self.temperature)
-
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """-sigma(s(1-m))."""
-        return -softplus_parts(self._argument(t))[1]
-
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """The product s g (1 - g)."""
         argument = self._argument(t)
         return argument.dtype.type(self.temperature) * softplus_parts(argument)[2]
 
     def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
-        """Both from one exponential."""
+        """(1/s) log(1 + e^{s(1-m)}) and -sigma(s(1-m)) from one exponential."""
         argument = self._argument(t)
         value, sigmoid, _ = softplus_parts(argument)
         return value / argument.dtype.type(self.temperature), -sigmoid

@@ -63,14 +63,10 @@ class Squared(RegressionLoss):
         """One subtraction."""
         return score + self.target_bound
 
-    def value(self, t: npt.ArrayLike) -> AnyFloats:
-        """r^2 / 2."""
+    def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
+        """r^2 / 2, and the residual r itself."""
         r = as_float(t)
-        return r * r / 2
-
-    def derivative(self, t: npt.ArrayLike) -> AnyFloats:
-        """The residual r itself."""
-        return as_float(t).copy()
+        return r * r / 2, r.copy()
 
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """1."""
