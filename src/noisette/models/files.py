@@ -411,7 +411,7 @@ def _fits(info: zipfile.ZipInfo) -> bool:
     return info.compress_type in _PACKED and small and readable
 
 
-def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
+def _array(archive: zipfile.ZipFile, member: str) -> Any:
     """Return an array of numbers whose stated shape is that of its bytes; else ValueError."""
     with archive.open(member) as file:
         if np.lib.format.read_magic(file) != (1, 0):
@@ -422,8 +422,7 @@ def _array(archive: zipfile.ZipFile, member: str) -> NDArray[np.float64]:
         if kind != np.float64 or 8 * math.prod(shape) != payload:
             raise ValueError
         file.seek(0)
-        found: NDArray[np.float64] = np.lib.format.read_array(file, allow_pickle=False)
-    return found
+        return np.lib.format.read_array(file, allow_pickle=False)
 
 
 def _check(

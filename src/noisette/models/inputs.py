@@ -133,8 +133,6 @@ def parted_rows(estimator: Any, X: Any, y: Any, least: int) -> tuple[Any, Any]:
     """
     # proof: ROUND-ANY-ORDER
     rows, labels = parted(X, y)
-    assert rows is not None
-    assert labels is not None
     if rows.ndim != 2:
         raise InvalidData("X must be a matrix with one record per row.")
     head: Any = np.empty((0, rows.shape[1]))

@@ -16,7 +16,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter, WeakModelWarning
-from noisette.fitting.algorithms import Prepared, Public, Trained, train
+from noisette.fitting.algorithms import Public, Trained, train
 from noisette.fitting.algorithms.recommend import WEIGHT_NORM, Recommendation
 from noisette.fitting.algorithms.train import checked
 from noisette.fitting.clipping import checked_bound
@@ -59,15 +59,6 @@ class LinearModel(PrivateEstimator):
     anything is charged), `_outlined` (what would be chosen for rows of d features) and `_take`
     (sets what was released as attributes, and returns notes).
     """
-
-    epsilon: float
-    delta: float
-    adjacency: str
-    norm_bound: float | None
-    fit_intercept: bool
-    population: int | None
-    missing: str
-    random_state: int | Randomness | None
 
     _from_tables = "TableClassifier"
     _bars: NoiseBars = NoiseBars()
@@ -142,12 +133,11 @@ class LinearModel(PrivateEstimator):
             ready: Ready = self._ready(ledger.adjacency, *data, **options)
             return ready.chosen
 
-    def _prepared(self, X: Any, y: Any) -> Prepared:
+    def _prepared(self, X: Any, y: Any) -> Any:
         with self._all_or_nothing(look=True):
             ledger, _ = self._check_public()
             ready = self._ready(ledger.adjacency, X, y)
-            found: Prepared = checked(ready.chosen.algorithm, ready.chosen.public, ready.records)
-            return found
+            return checked(ready.chosen.algorithm, ready.chosen.public, ready.records)
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         """Check every constructor parameter before the data are looked at."""
@@ -236,8 +226,6 @@ class LinearModel(PrivateEstimator):
 
 class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[misc]
     """A linear model with labels: one row of coefficients for each score."""
-
-    classes: Any
 
     def plan(
         self, n: int, d: int, *, classes: int | None = None, persons: bool = False,

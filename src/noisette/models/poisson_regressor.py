@@ -114,10 +114,9 @@ class PoissonRegressor(SGDRegressor):
     def _loss(self) -> Loss:
         return PoissonCounts()
 
-    def _scaled(self, y: Floats) -> Floats:
+    def _scaled(self, y: Any) -> Any:
         """Return counts cut to their limits, in [0, 1]: row-local, free."""
-        found: Floats = each(partial(_in_units_of, self._limits[1]), y)
-        return found
+        return each(partial(_in_units_of, self._limits[1]), y)
 
     def _set_model(self, theta: Floats, bias: float | None) -> None:
         """Turn weights of the mean in units of its limit into those of the mean."""

@@ -56,12 +56,8 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
     notes, from public facts) and `_took`, which sets what was released as attributes.
     """
 
-    target_bounds: Any
-
     _from_tables = "TableRegressor"
     _refuses = ("entries", "target")
-    _later: list[str]
-    """What to warn of when all is done, from released numbers."""
 
     # --- public facts --------------------------------------------------------------------------
 
@@ -105,20 +101,16 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         return low / 2.0 + high / 2.0, (high - low) / 2.0
 
     @property
-    def _limits(self) -> tuple[float, float]:
+    def _limits(self) -> Any:
         """The limits of the target: those of the user, or those that ``fit`` bought."""
-        if self._learns:
-            limits: tuple[float, float] = self.target_bounds_
-            return limits
-        return checked_target_bounds(self.target_bounds)
+        return self.target_bounds_ if self._learns else checked_target_bounds(self.target_bounds)
 
-    def _scaled(self, y: Floats) -> Floats:
+    def _scaled(self, y: Any) -> Any:
         """Return targets in [-1, 1]; as they are where their limits are still to be bought."""
         if self._learns:
             return y
         low, high = self._limits
-        found: Floats = each(partial(scaled, low=low, high=high), y)
-        return found
+        return each(partial(scaled, low=low, high=high), y)
 
     @property
     def _target_fact(self) -> str:
@@ -150,7 +142,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
 
         """
         with self._all_or_nothing(X):
-            self._later = []
+            self._later: list[str] = []  # what to warn of when all is done, from released numbers
             self._fit(X, y, sample_weight, persons)
         # only now, so that a program that turns warnings into errors keeps what it paid for
         for sentence in self.__dict__.pop("_later"):

@@ -186,7 +186,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
     def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         return inputs.rows_and_targets(self, X, y, 1, numbers=True)
 
-    def _stream_targets(self, y: Any) -> NDArray[Any]:
+    def _stream_targets(self, y: Any) -> Any:
         return self._scaled(inputs.finite_numbers(y))
 
     def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:

@@ -15,7 +15,7 @@ from noisette.core.parts import MOST_PARTS, Parted, both, merges_of
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses.base import Loss
 from noisette.fitting.losses.blocks import Total, weigh
-from noisette.fitting.losses.rows import Rows, Solving, sampled
+from noisette.fitting.losses.rows import Rows, sampled
 
 _SAMPLED = 16
 """A sample is taken from so many parts: all of them would have to be read."""
@@ -42,7 +42,7 @@ class PartedRows(Rows):
     """Rows in parts, with the interface of `Rows`."""
 
     most_merges = merges_of(MOST_PARTS) + 1
-    solver = Solving(whole_steps=True, share=64)
+    whole_steps, share = True, 64
 
     def __init__(self, X: Parted) -> None:
         self.matrix: Any = X

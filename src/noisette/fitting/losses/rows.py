@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +22,6 @@ _SPARSE_ROWS = 8192
 # the largest norm bound of the solvers: so far their arguments about overflow reach
 _TAME = 1e30
 _UNFORMED = 2  # roundings more of a term where its row is not formed
-
-
-class Solving(NamedTuple):
-    """What a solver should know of the place where rows lie, where a pass costs much or little."""
-
-    whole_steps: bool = False
-    """Whether Newton's steps with all rows are worth their passes, for few features."""
-    share: int = 0
-    """One row in so many may go into a sample, beside a fixed number; 0: no more than that."""
 
 
 class Augmented:
@@ -197,7 +188,8 @@ class Rows:
 
     reread = False  # in every pass, from wherever they lie
     most_merges = 0  # a public bound on the additions with which sums of parts are joined
-    solver = Solving()
+    whole_steps = False  # whether Newton's with all rows are worth their passes, for few features
+    share = 0  # one row in so many may go into a sample, beside a fixed number; 0: no more
 
     def __init__(self, X: Any, block_rows: int | None = None) -> None:
         self._stored = hasattr(X, "cut")  # rows that are not in memory hand out blocks themselves

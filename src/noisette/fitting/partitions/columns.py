@@ -8,6 +8,7 @@ but time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ class DaskColumn(Parted):
         sources = [each for column in columns if column is not None for each in column.sources]
         held = all(column is None or column.held for column in columns)
         inner = [None if c is None else (c.function, len(c.sources)) for c in columns]
-        whole = _Joint(function, inner)
+        whole = partial(_joint, function, inner)
         found = DaskColumn(sources, whole, self.shape if shape is None else shape, held)
         found.chunks = self.chunks
         found.is_sparse = self.is_sparse
@@ -124,23 +125,18 @@ def _by_fan(values: list[Any], join: Callable[[Any, Any], Any]) -> list[Any]:
     return [task(join, values[k : k + FAN]) for k in range(0, len(values), FAN)]
 
 
-class _Joint:
-    """One function of the parts of several columns, each made from its own sources."""
-
-    def __init__(self, function: Callable[..., Any], inner: list[Any]) -> None:
-        self.function, self.inner = function, inner
-
-    def __call__(self, *raws: Any) -> Any:
-        given: list[Any] = []
-        start = 0
-        for spelt in self.inner:
-            if spelt is None:
-                given.append(None)
-                continue
-            function, count = spelt
-            given.append(function(*raws[start : start + count]))
-            start += count
-        return self.function(*given)
+def _joint(function: Callable[..., Any], inner: list[Any], *raws: Any) -> Any:
+    """Return one function of the parts of several columns, each made from its own sources."""
+    given: list[Any] = []
+    start = 0
+    for spelt in inner:
+        if spelt is None:
+            given.append(None)
+            continue
+        made, count = spelt
+        given.append(made(*raws[start : start + count]))
+        start += count
+    return function(*given)
 
 
 def same(part: Any) -> Any:

@@ -42,10 +42,9 @@ Answer = tuple[Integers, Integers]
 class PartedRecords(Unit):
     """Records in partitions: rows that count nothing stay where they are."""
 
-    def bound(self, adjacency: Adjacency, population: int | None) -> int:
+    def bound(self, adjacency: Adjacency, population: int | None) -> Any:
         """Return a public bound on their number, which sums over partitions need."""
-        most: int = self.known(adjacency, population)["most"]
-        return most
+        return self.known(adjacency, population)["most"]
 
     def present(self, rows: Any, numbers: Any, weights: Any) -> tuple[Any, Any, Any, Unit]:
         """Return the rows that are within a cap."""

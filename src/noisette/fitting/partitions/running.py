@@ -95,10 +95,9 @@ def run(root: Any) -> Any:
     return value
 
 
-def persisted(values: list[Any]) -> tuple[Any, ...]:
+def persisted(values: list[Any]) -> Any:
     """Return delayed objects whose values stay where they are; a cluster makes them by and by."""
-    found: tuple[Any, ...] = _in_one_sentence(lambda: dask_module().persist(*values))
-    return found
+    return _in_one_sentence(lambda: dask_module().persist(*values))
 
 
 def _in_one_sentence(work: Callable[[], Any]) -> Any:

@@ -52,7 +52,7 @@ def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None
     w = np.zeros(objective.shape) if start is None else start
     w, sampled = _warm_start(objective, w)
     narrow = len(objective.shape) == 1 and objective.rows.d <= _NARROW
-    if objective.rows.solver.whole_steps and narrow:
+    if objective.rows.whole_steps and narrow:
         point = _whole_steps(objective, w, tolerance)
         model = point.model
     else:
@@ -94,7 +94,7 @@ def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -
     return best
 
 
-def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner | None]:
+def _warm_start(objective: Objective, w: Floats) -> Any:
     """A start and a model from evenly spaced rows: they cost a fraction of one full pass.
 
     The sample's optimum is off by its statistical error only, and its Hessian there is within
@@ -103,15 +103,13 @@ def _warm_start(objective: Objective, w: Floats) -> tuple[Floats, Preconditioner
     """
     n, d = objective.rows.n, objective.rows.d
     count = max(_SAMPLE, _SAMPLE_PER_FEATURE * d)
-    if share := objective.rows.solver.share:
+    if share := objective.rows.share:
         count = max(count, min(n // share, _SAMPLE_ENTRIES // d))
     if n < 4 * count:
         return w, None
     known = (objective.loss, objective.linear, objective.facts, objective.mass, w)
-    started: tuple[Floats, Preconditioner] = objective.rows.on_sample(
-        count, partial(_start_on, *known), objective.y, objective.omega
-    )
-    return started
+    start = partial(_start_on, *known)
+    return objective.rows.on_sample(count, start, objective.y, objective.omega)
 
 
 def _start_on(
