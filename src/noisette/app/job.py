@@ -49,37 +49,34 @@ def taken(record: type, command: str) -> "list[tuple[Field[Any], tuple[str, ...]
     return found
 
 
-def takes(record: type) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+def takes(record: type, work: Callable[[Any], None]) -> Callable[..., None]:
     """Make a command of a function of a record: Typer reads a parameter for each of its fields."""
 
-    def made(work: Callable[[Any], None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            work(record(**given))
+    def run(**given: Any) -> None:
+        work(record(**given))
 
-        command, types, parameters = work.__name__, get_type_hints(record), []
-        for each, flags in taken(record, command):
-            known, words = each.metadata, each.metadata["words"][command]
-            told = {"help": words if isinstance(words, str) else words(), **known.get("typer", {})}
-            needed = command in known.get("needed", ())
-            if "argument" in known:
-                name = known["argument"] if needed else f"[{known['argument']}]"
-                info = typer.Argument(metavar=name, show_default=False, **told)
-            else:
-                info = typer.Option(*flags, **told)
-            kind = str if "parser" in told else types[each.name]
-            default = known.get("defaults", {}).get(command, each.default)
-            parameters.append(
-                inspect.Parameter(
-                    each.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info],
-                    default=inspect.Parameter.empty if needed else default,
-                )
-            )  # fmt: skip
-            run.__annotations__[each.name] = parameters[-1].annotation
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__name__, run.__doc__ = command, work.__doc__
-        return run
-
-    return made
+    command, types, parameters = work.__name__, get_type_hints(record), []
+    for each, flags in taken(record, command):
+        known, words = each.metadata, each.metadata["words"][command]
+        told = {"help": words if isinstance(words, str) else words(), **known.get("typer", {})}
+        needed = command in known.get("needed", ())
+        if "argument" in known:
+            name = known["argument"] if needed else f"[{known['argument']}]"
+            info = typer.Argument(metavar=name, show_default=False, **told)
+        else:
+            info = typer.Option(*flags, **told)
+        kind = str if "parser" in told else types[each.name]
+        default = known.get("defaults", {}).get(command, each.default)
+        parameters.append(
+            inspect.Parameter(
+                each.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, info],
+                default=inspect.Parameter.empty if needed else default,
+            )
+        )  # fmt: skip
+        run.__annotations__[each.name] = parameters[-1].annotation
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__name__, run.__doc__ = command, work.__doc__
+    return run
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -220,18 +217,17 @@ class Job:
         """Return the arguments of the very command that does it."""
         words = [command]
         for each, flags in taken(Job, command):
-            value = getattr(self, each.name)
-            if each.name == "rows" and command == "train":
-                value = self.population
-            if value == each.default:
-                continue
+            of_train = each.name == "rows" and command == "train"
+            value = self.population if of_train else getattr(self, each.name)
             yes, _, no = flags[0].partition("/")
-            if isinstance(value, bool):
+            if isinstance(value, bool) and value != each.default:
                 words.append(yes if value else no)
-                continue
-            if each.name == "epsilons":
-                value = ",".join(map(_number, value))
-            words += [*[yes] * ("argument" not in each.metadata), _number(value)]
+            elif value != each.default:
+                numbers = value if each.name == "epsilons" else (value,)
+                words += [yes] * ("argument" not in each.metadata)
+                words.append(
+                    ",".join(f"{x:.12g}" if isinstance(x, float) else str(x) for x in numbers)
+                )
         return words
 
     def to_command(self, command: str) -> str:
@@ -240,24 +236,20 @@ class Job:
 
     def to_python(self, command: str, facts: "Schema") -> str:
         """Return Python that does the same, to copy; `facts` say what kind of target it is."""
-        number = facts.target_bounds is not None
-        name = ("Additive" if self.model == ADDITIVE else "Table") + (
-            "Regressor" if number else "Classifier"
-        )
+        name = "Additive" if self.model == ADDITIVE else "Table"
+        name += "Classifier" if facts.target_bounds is None else "Regressor"
         given = {
             "epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency,
             "population": self.population, "test_share": self.test_share,
             "target_bounds": "learn" if None in (facts.target_bounds or ()) else None,
         }  # fmt: skip
         usual = {"adjacency": "replace-one"}
-        shown = ", ".join(
-            ["schema=facts", *(f"{key}={value!r}" for key, value in given.items()
-                               if value != usual.get(key))]
-        )  # fmt: skip
+        more = [f", {key}={value!r}" for key, value in given.items() if value != usual.get(key)]
+        shown = "schema=facts" + "".join(more)
         header = ", header=False" if self.no_header else ""
-        ledgers, more = ("Ledger, ", "TableModel, ") if command == "train" else ("", "")
+        ledger, model = ("Ledger, ", "TableModel, ") if command == "train" else ("", "")
         head = (
-            f"from noisette import {ledgers}{name}\nfrom noisette.tables import {more}read_schema\n"
+            f"from noisette import {ledger}{name}\nfrom noisette.tables import {model}read_schema\n"
             f"\nfacts = read_schema({str(self.schema)!r}, learn=True)\n"
         )
         if command == "plan":
@@ -271,10 +263,6 @@ class Job:
         )
 
 
-def _number(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
 def command_line(*words: object) -> str:
     """Return a command line of bash."""
     return " ".join(quoted(str(word)) for word in words)
@@ -282,12 +270,10 @@ def command_line(*words: object) -> str:
 
 def quoted(text: str) -> str:
     r"""Return a word of a command line; signs that turn the eye are written out, as \u202e."""
-    if not any(steers(sign) or sign == "\n" for sign in text):
+    odd = {sign for sign in text if steers(sign) or sign == "\n"}
+    if not odd:
         return shlex.quote(text)
-    inner = []
-    for sign in text:
-        if steers(sign) or sign == "\n":
-            inner.append(f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}")
-        else:
-            inner.append("\\" + sign if sign in "\\'" else sign)
-    return "$'" + "".join(inner) + "'"
+    written = {"\\": "\\\\", "'": "\\'"}
+    for sign in odd:
+        written[sign] = f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+    return "$'" + "".join(written.get(sign, sign) for sign in text) + "'"

@@ -41,8 +41,16 @@ def _printed() -> tuple[int, str]:
     if sentence and "--json" in sys.argv and code != UNPRINTED:
         with contextlib.suppress(OSError):  # the flush below finds it out again
             print(json.dumps({"error": sentence}))
-    if not _flushed() and code != UNPRINTED:
-        code, sentence = UNPRINTED, f"the answer could not be printed; {_WHOLE}."
+    try:
+        sys.stdout.flush()
+    except (OSError, UnicodeEncodeError) as error:
+        with contextlib.suppress(OSError, ValueError):  # spare Python a second try at its exit
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
+        # a reader who went away (| head) is no fault
+        if not isinstance(error, BrokenPipeError) and code != UNPRINTED:
+            return UNPRINTED, f"the answer could not be printed; {_WHOLE}."
     return code, sentence
 
 
@@ -105,16 +113,3 @@ def _fault(error: Exception) -> str:
         f"a fault in the program ({type(error).__name__}{place}){notes}. Please report it; its "
         "text is not shown, for it may quote data (NOISETTE_DEBUG=1 shows it)."
     )
-
-
-def _flushed() -> bool:
-    """Whether everything printed has left; a reader who went away (| head) is no fault."""
-    try:
-        sys.stdout.flush()
-    except (OSError, UnicodeEncodeError) as error:
-        with contextlib.suppress(OSError, ValueError):  # spare Python a second try at its exit
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
-        return isinstance(error, BrokenPipeError)
-    return True

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import MISSING, dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,7 @@ class Description:
         )
 
 
-@takes(Description)
+@partial(takes, Description)
 def account(run: Description) -> None:
     """Count the privacy of a run: certified epsilon, and what each theorem would say.
 

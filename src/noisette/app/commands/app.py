@@ -85,8 +85,9 @@ class _Commands(TyperGroup):
         """Return the command that is to be run."""
         if args and args[0] in RETIRED:
             raise NoisetteError(f"`noisette {args[0]}` is now {RETIRED[args[0]]}.")
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, None if found is None or name is None else command_of(name), rest
+        if args and args[0] in COMMANDS:
+            return args[0], command_of(args[0]), args[1:]
+        return super().resolve_command(ctx, args)
 
 
 def command_of(name: str) -> Any:
@@ -111,17 +112,11 @@ app = typer.Typer(
 )
 
 
-def _show_version(value: bool) -> None:
-    if value:
-        typer.echo(f"noisette {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
     """Machine learning on sensitive data, with a privacy guarantee that can be checked."""
+    if version:
+        typer.echo(f"noisette {__version__}")
+        raise typer.Exit

@@ -5,6 +5,7 @@ import json as json_module
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _DELTA = 1e-6
 
 
-@takes(Job)
+@partial(takes, Job)
 def plan(job: Job) -> None:
     """Show what a model would release, cost and learn, from public facts alone.
 

@@ -64,7 +64,7 @@ def schema(
     typer.echo(visible(f"{words}--schema {out} --epsilon 1{more}"))
 
 
-@takes(Job)
+@partial(takes, Job)
 def train(job: Job) -> None:
     """Train a private model on a table; write the model, its guarantee and a report.
 

@@ -1,5 +1,6 @@
 """The application: which address shows which step, and what a form does."""
 
+import contextlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -17,16 +18,14 @@ from starlette.staticfiles import StaticFiles
 from noisette._validate import visible
 from noisette.app.studio import pages
 from noisette.app.studio.guard import Guard, Keys
-from noisette.app.studio.results import Results, Shelf
+from noisette.app.studio.results import Results
 from noisette.app.studio.runs import Runs
 from noisette.app.studio.steps import Steps
 from noisette.app.studio.walk import Walks
 from noisette.errors import NoisetteError
 from noisette.report.html import stylesheet
 
-Form = Mapping[str, str]
-Shower = Callable[[Request], Response]
-Taker = Callable[[Request, Form], Response]
+Shower = Callable[..., Response]
 _STATIC = Path(__file__).parent / "static"
 _MOST_FIELDS = 20_000
 
@@ -45,13 +44,14 @@ class Studio:
 
     def __init__(self, folder: Path, keys: Keys) -> None:
         self.folder, self.keys = folder, keys
-        self.walks, self.runs, self.shelf = Walks(), Runs(), Shelf(folder)
+        self.walks, self.runs = Walks(), Runs()
 
-    def show(self, name: str, status: int = 200, **known: Any) -> Response:
+    def show(self, name: str, status: int = 200, *, error: object = "", **known: Any) -> Response:
         """Return a page with what all pages need."""
         shared = {
             "base": self.keys.base, "csrf": self.keys.form, "folder": str(self.folder),
-            "walk": None, "at": "", "error": "", "same": None, "running": self.runs.running,
+            "walk": None, "at": "", "same": None, "running": self.runs.running,
+            "error": visible(str(error)),
         }  # fmt: skip
         return pages.page(name, shared | known, status)
 
@@ -59,8 +59,22 @@ class Studio:
         """Return the way to another page; a reload there sends nothing again."""
         return RedirectResponse(f"{self.keys.base}/{path}", 303)
 
-    def takes(self, taker: Taker) -> Callable[[Request], Awaitable[Response]]:
-        """Return an endpoint that takes a form of this page and no other."""
+    def takes(
+        self, taker: Shower, shower: Shower | None
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return an endpoint that takes a form of this page and no other.
+
+        A form that is refused is shown again by `shower`, with the sentence that says why.
+        """
+
+        def taken(request: Request, form: Mapping[str, str]) -> Response:
+            try:
+                return taker(request, form)
+            except NoisetteError as error:
+                with contextlib.suppress(NoisetteError):  # that of the form matters more
+                    if shower is not None:
+                        return shower(request, form, error)
+                raise
 
         async def endpoint(request: Request) -> Response:
             async with request.form(max_files=0, max_fields=_MOST_FIELDS) as found:
@@ -68,7 +82,7 @@ class Studio:
             given = form.pop("csrf", "")
             if not hmac.compare_digest(given.encode(), self.keys.form.encode()):
                 return PlainTextResponse("noisette: a form is taken from this page only.\n", 403)
-            return await run_in_threadpool(self.answered, taker, request, form)
+            return await run_in_threadpool(self.answered, taken, request, form)
 
         return endpoint
 
@@ -77,7 +91,7 @@ class Studio:
         try:
             return work(*given)
         except NoisetteError as error:
-            return self.show("sorry.html", 422, error=visible(str(error)))
+            return self.show("sorry.html", 422, error=error)
 
 
 def _lost(_: Request, error: Exception) -> Response:
@@ -103,24 +117,32 @@ def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
     studio = Studio(folder, keys)
     steps, results = Steps(studio), Results(studio)
 
-    def post(path: str, taker: Taker) -> Route:
-        return Route(path, studio.takes(taker), methods=["POST"])
+    def post(path: str, taker: Shower, shower: Shower | None = None) -> Route:
+        return Route(path, studio.takes(taker, shower), methods=["POST"])
 
     def get(path: str, shower: Shower) -> Route:
         return Route(path, partial(studio.answered, shower), methods=["GET"])
 
+    facts, budget = steps.on(2, steps.show_facts), steps.on(3, steps.show_budget)
+    ledger = steps.on(4, steps.show_ledger)
     routes = [
-        get("/", steps.show_table), post("/table", steps.take_table),
+        get("/", steps.show_table), post("/table", steps.take_table, steps.show_table),
         post("/model", results.open),
-        get("/w/{walk}/facts", steps.show_facts), post("/w/{walk}/facts", steps.take_facts),
-        get("/w/{walk}/budget", steps.show_budget), post("/w/{walk}/budget", steps.take_budget),
-        post("/w/{walk}/outlook", steps.show_outlook), post("/w/{walk}/count", steps.count),
-        get("/w/{walk}/ledger", steps.show_ledger), post("/w/{walk}/ledger", steps.take_ledger),
-        get("/w/{walk}/train", steps.show_train), post("/w/{walk}/train", steps.take_train),
-        post("/w/{walk}/again", steps.again),
+        get("/w/{walk}/facts", facts),
+        post("/w/{walk}/facts", steps.on(2, steps.take_facts), facts),
+        get("/w/{walk}/budget", budget),
+        post("/w/{walk}/budget", steps.on(3, steps.take_budget), budget),
+        post("/w/{walk}/outlook", steps.on(3, steps.show_outlook)),
+        post("/w/{walk}/count", steps.on(3, steps.count), budget),
+        get("/w/{walk}/ledger", ledger),
+        post("/w/{walk}/ledger", steps.on(4, steps.take_ledger), ledger),
+        get("/w/{walk}/train", steps.on(5, steps.show_train)),
+        post("/w/{walk}/train", steps.on(5, steps.take_train)),
+        post("/w/{walk}/again", steps.on(5, steps.again)),
         get("/r/{run}", results.show), get("/r/{run}/progress", results.progress),
         post("/r/{run}/stop", results.stop), get("/r/{run}/report", results.report),
-        get("/r/{run}/files/{name}", results.download), post("/r/{run}/predict", results.predict),
+        get("/r/{run}/files/{name}", results.download),
+        post("/r/{run}/predict", results.predict, results.show),
         Route("/kit.css", _css), Mount("/static", StaticFiles(directory=_STATIC)),
     ]  # fmt: skip
     faults = {HTTPException: _lost, Exception: _fault}

@@ -48,15 +48,6 @@ _TRUE = {"is", "has", "had", "was"}
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A folder or a table in the list of step 1."""
-
-    name: str
-    path: str
-    is_folder: bool
-
-
-@dataclass(frozen=True)
 class ChosenTable:
     """A table: where it is, what its header says, and by what a change would be noticed.
 
@@ -130,8 +121,8 @@ def choose(
     Without a `decimal` sign it is a comma where semicolons separate the names, else a point.
     """
     text = text.strip()
-    unnamed = not text or "\x00" in text
-    refuse((unnamed, "give the path of a table, or choose one from the list."))
+    if not text or "\x00" in text:
+        raise InvalidParameter("give the path of a table, or choose one from the list.")
     path = Path(os.path.expanduser(text))
     path = Path(os.path.abspath(path if path.is_absolute() else folder / path))
     refuse(
@@ -153,32 +144,29 @@ def choose(
             ) from None
         raise InvalidData(on_page(error)) from None
     columns: dict[str, dict[str, Any]] = node["columns"]
-    refuse(
-        (len(columns) > _MOST_COLUMNS,
-         f"the table has {len(columns)} columns, too many for this page; use `noisette schema`."),
-        kind=InvalidData,
-    )  # fmt: skip
+    if len(columns) > _MOST_COLUMNS:
+        raise InvalidData(
+            f"the table has {len(columns)} columns, too many for this page; use `noisette schema`."
+        )
     file = dict(node.get("file", {}))
     if first is False:
-        columns = _named(columns, names)
-        file["names"] = list(columns)
+        cells = (cell.strip() for line in csv.reader(names.splitlines()) for cell in line)
+        given = list(filter(None, cells)) or list(columns)
+        refuse(
+            (len(given) != len(columns),
+             f"the first line has {len(columns)} cells, but {len(given)} names were given; give "
+             "one name for each column, in order."),
+            (len(set(given)) != len(given), "two columns have the same name; rename one."),
+        )  # fmt: skip
+        columns, file["names"] = dict(zip(given, columns.values(), strict=True)), given
     if (decimal or ("," if file.get("delimiter") == ";" else ".")) == ",":
         file["decimal"] = ","
-    kinds = {name: _kind(name, facts) for name, facts in columns.items()}
+    kinds = {}
+    for name, facts in columns.items():  # where a name says that it is an identifier, it wins
+        by_name, by_type = guessed_kind(name), facts["kind"]
+        named = by_type == UNKNOWN or by_name in ("ignore", "hashed")
+        kinds[name] = by_name if named else by_type
     return ChosenTable(path, columns, kinds, file, first is not False, stamp)
-
-
-def _named(columns: dict[str, Any], names: str) -> dict[str, Any]:
-    """Return the columns of a file without a header line under the names that were given."""
-    cells = (cell.strip() for line in csv.reader(names.splitlines()) for cell in line)
-    given = list(filter(None, cells)) or list(columns)
-    refuse(
-        (len(given) != len(columns),
-         f"the first line has {len(columns)} cells, but {len(given)} names were given; give one "
-         "name for each column, in order."),
-        (len(set(given)) != len(given), "two columns have the same name; rename one."),
-    )  # fmt: skip
-    return dict(zip(given, columns.values(), strict=True))
 
 
 def guessed_kind(name: str) -> str:
@@ -192,14 +180,6 @@ def guessed_kind(name: str) -> str:
     return next((_KINDS[word] for word in reversed(words) if word in _KINDS), "")
 
 
-def _kind(name: str, facts: dict[str, Any]) -> str:
-    """Return a kind by name and type; where a name says that it is an identifier, it wins."""
-    by_name, by_type = guessed_kind(name), facts["kind"]
-    if by_type == UNKNOWN:
-        return by_name
-    return by_name if by_name in ("ignore", "hashed") else by_type
-
-
 def listed(folder: Path) -> Path:
     """Return the folder to list: the one that was asked for, or the next one above that exists."""
     folder = Path(os.path.abspath(os.path.expanduser(folder)))
@@ -208,8 +188,11 @@ def listed(folder: Path) -> Path:
     return folder
 
 
-def entries(folder: Path) -> list[Entry]:
-    """Return the folders and tables in a folder, by name; hidden ones and models are left out."""
+def entries(folder: Path) -> list[tuple[bool, str, str]]:
+    """Return the folders (True first) and tables in a folder: what it is, its name and path.
+
+    Hidden ones and models are left out.
+    """
     found = []
     try:
         with os.scandir(folder) as items:
@@ -218,9 +201,9 @@ def entries(folder: Path) -> list[Entry]:
                 wanted = is_folder or item.name.lower().endswith(_ENDINGS)
                 text = item.path.encode(errors="replace").decode() == item.path
                 if wanted and text and not item.name.startswith("."):
-                    found.append(Entry(item.name, item.path, is_folder))
+                    found.append((is_folder, item.name, item.path))
     except OSError as error:
         raise InvalidParameter(
             f"{visible(str(folder))} cannot be listed ({error.strerror})."
         ) from None
-    return sorted(found, key=lambda e: (not e.is_folder, e.name.lower()))[:_MOST_ENTRIES]
+    return sorted(found, key=lambda each: (not each[0], each[1].lower()))[:_MOST_ENTRIES]

@@ -55,13 +55,9 @@ def schema_from(form: Mapping[str, str], table: ChosenTable) -> Schema:
     if table.file.get("decimal") == ",":  # whoever writes so in the table writes so here
         form = {k: v.replace(",", ".") if _BOUND.match(k) else v for k, v in form.items()}
     target = _chosen(form.get("target", ""), names, "choose the column to predict.")
-    node: dict[str, Any] = _target(form, target)
-    node |= _unit(form, names, target)
-    if table.file:
-        node["file"] = table.file
-    codes = split_list(form.get("missing", ""))
-    if codes:
-        node["missing"] = codes
+    node = _target(form, target) | _unit(form, names, target)
+    more = {"file": table.file, "missing": split_list(form.get("missing", ""))}
+    node |= {key: value for key, value in more.items() if value}
     person = node.get("person")
     node["columns"] = {
         name: {"kind": "ignore"} if name == person else _column(form, k, name, table.columns[name])
@@ -89,12 +85,11 @@ def _target(form: Mapping[str, str], target: str) -> dict[str, Any]:
                                     "to be predicted") for end in ("low", "high")}  # fmt: skip
         return {"target": limits}
     classes = split_list(form.get("classes", ""))
-    refuse(
-        (len(classes) < 2,
-         "list every answer that can occur in the column to predict, with commas between them; at "
-         "least two."),
-        kind=FactFault,
-    )  # fmt: skip
+    if len(classes) < 2:
+        raise FactFault(
+            "list every answer that can occur in the column to predict, with commas between them; "
+            "at least two."
+        )
     return {"target": target, "classes": classes}
 
 
@@ -126,21 +121,18 @@ def _column(form: Mapping[str, str], k: int, name: str, typed: Mapping[str, Any]
         raise FactFault(f"say what kind of column “{shown}” is.", k)
     facts: dict[str, Any] = {"kind": kind}
     asks, known = KINDS[kind].asks, form.get(f"known-{k}") == "know"
-    if "categories" in asks:
-        levels = split_list(form.get(f"levels-{k}", "")) if known else []
-        if known and not levels:
+    if "categories" in asks and known:
+        facts["categories"] = split_list(form.get(f"levels-{k}", ""))
+        if not facts["categories"]:
             raise FactFault(f"list the categories of “{shown}”, or have them learnt.", k)
-        if not known and isinstance(typed.get("categories"), list) and False in typed["categories"]:
-            levels = typed["categories"]  # the two truth values are a fact of the type
-        if levels:
-            facts["categories"] = levels
+    elif "categories" in asks and typed.get("categories") == [False, True]:
+        facts["categories"] = typed["categories"]  # the two truth values are a fact of the type
     for end in ("low", "high") if "low" in asks and known else ():
         text = form.get(f"{end}-{k}", "").strip()
         dated = "format" in asks
         facts[end] = text if dated else _number(text, f"the {end}est value of “{shown}”", k)
-    form_of_dates = form.get(f"format-{k}", "").strip()
-    if "format" in asks and form_of_dates:
-        facts["format"] = form_of_dates
+    if "format" in asks and (written := form.get(f"format-{k}", "").strip()):
+        facts["format"] = written
     return facts
 
 

@@ -1,7 +1,8 @@
 """Step 3: what a budget promises and what it leaves to learn, from public facts alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from markupsafe import Markup
 
@@ -34,9 +35,13 @@ USUAL = Job(epsilons=(1.0,), delta=1e-6, test_share=_DEFAULT_TEST)
 
 def job_from(form: Mapping[str, str], known: Job) -> Job:
     """Return the job with what the form of step 3 says; every fault is one sentence."""
-    epsilon, delta = (_real(name, form.get(name, "")) for name in ("epsilon", "delta"))
-    _validate.epsilon(epsilon)
-    _validate.delta(delta)
+    given = {}
+    for name in ("epsilon", "delta"):
+        try:
+            given[name] = float(form.get(name, "").strip().replace(",", "."))
+        except ValueError:
+            raise InvalidParameter(f"{name} must be a number.") from None
+    epsilon, delta = _validate.epsilon(given["epsilon"]), _validate.delta(given["delta"])
     text = "".join(form.get("rows", "").split()).replace(",", "")
     if not text.isdecimal() or not 1 < int(text) < 10**12:
         raise InvalidParameter("about how many people are in the table must be a whole number.")
@@ -59,33 +64,11 @@ def as_form(job: Job) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _real(name: str, text: str) -> float:
-    try:
-        return float(text.strip().replace(",", "."))
-    except ValueError:
-        raise InvalidParameter(f"{name} must be a number.") from None
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What the page shows of a plan; `gain` is the table of the report about an attacker."""
-
-    lost: int
-    weak: str
-    warning: str
-    steps: list[tuple[str, str, str]]
-    others: list[tuple[str, str]]
-    idle: list[tuple[str, str]]
-    seconds: float
-    promise: str
-    gain: Markup
-
-
-_REMEMBERED: dict[tuple[str, Job], Forecast] = {}
+_REMEMBERED: dict[tuple[str, Job], dict[str, Any]] = {}
 _MOST = 200
 
 
-def forecast_of(schema: Schema, job: Job) -> Forecast:
+def forecast_of(schema: Schema, job: Job) -> dict[str, Any]:
     """Return what a training would buy; no row is looked at. Asked again, it is remembered."""
     key = schema.fingerprint, replace(job, ledger=None, out=None)
     if key not in _REMEMBERED:
@@ -95,7 +78,8 @@ def forecast_of(schema: Schema, job: Job) -> Forecast:
     return _REMEMBERED[key]
 
 
-def _forecast_of(schema: Schema, job: Job) -> Forecast:
+def _forecast_of(schema: Schema, job: Job) -> dict[str, Any]:
+    """Return what the page shows of a plan; `gain` is the report's table about an attacker."""
     # imported late: the first pages need none of it, and it takes a second
     from noisette.app.commands.plan import lost_words, others, outlook_of
     from noisette.core.guarantee import Guarantee, too_large
@@ -111,17 +95,17 @@ def _forecast_of(schema: Schema, job: Job) -> Forecast:
         job.epsilon, job.delta, asked.plan.under(Adjacency.of(job.adjacency)), "a model",
         unit=unit.word, max_rows=unit.max_rows,
     )  # fmt: skip
-    return Forecast(
-        lost=round(100.0 * asked.lost),
-        weak=too_large(job.epsilon),
-        warning=asked.warning.replace('(kind = "ignore")', "(“leave it out” in step 2)"),
-        steps=[(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
-        others=[(_words(row["change"]), lost_words(row)) for row in found],
-        idle=[(c.name, c.note) for c in asked.columns if c.used and not c.matters],
-        seconds=asked.seconds,
-        promise=_PROMISE.format(**promised(stated, stated.unit)),
-        gain=Markup(attacker(stated, curve_of(stated))),  # escaped by its template
-    )
+    return {
+        "lost": round(100.0 * asked.lost),
+        "weak": too_large(job.epsilon),
+        "warning": asked.warning.replace('(kind = "ignore")', "(“leave it out” in step 2)"),
+        "steps": [(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
+        "others": [(_words(row["change"]), lost_words(row)) for row in found],
+        "idle": [(c.name, c.note) for c in asked.columns if c.used and not c.matters],
+        "seconds": asked.seconds,
+        "promise": _PROMISE.format(**promised(stated, stated.unit)),
+        "gain": Markup(attacker(stated, curve_of(stated))),  # escaped by its template
+    }
 
 
 def _words(change: str) -> str:

@@ -78,9 +78,6 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         if scope["type"] != "http":  # there are no websockets here
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -115,29 +112,27 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> str:
         """Return why a request is not answered; nothing if it is."""
-        if headers.get("host") != self._host:
-            return "this page answers at its own address only."
-        method = scope["method"]
-        if scope["path"] == "/" and method in ("GET", "HEAD"):
+        reads, length = scope["method"] in ("GET", "HEAD"), headers.get("content-length", "")
+        if scope["path"] == "/":
             query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
-            if _same(query.get("token", [""])[0], self._keys.token):
-                return ""
-        if scope["path"] == "/" or not scope["path"].startswith(f"{self._keys.base}/"):
-            return "open the address that `noisette studio` printed; it has a key in it."
-        if not _same(_cookie(headers.get("cookie", "")), self._keys.cookie):
-            return "open the address that `noisette studio` printed; it has a key in it."
-        if method in ("GET", "HEAD"):
-            return ""
-        if method != "POST":
-            return "that is not a request of this page."
-        if headers.get("origin") != f"http://{self._host}":
-            return "a form is taken from this page only."
-        if headers.get("sec-fetch-site", "same-origin") != "same-origin":
-            return "a form is taken from this page only."
-        length = headers.get("content-length", "")
-        if not length.isdecimal() or int(length) > _LARGEST:
-            return "the form is too large."
-        return ""
+            knows = reads and _same(query.get("token", [""])[0], self._keys.token)
+        else:
+            cookie = None
+            with contextlib.suppress(CookieError):
+                cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            inside = scope["path"].startswith(f"{self._keys.base}/")
+            knows = inside and cookie is not None and _same(cookie.value, self._keys.cookie)
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
+        elsewhere = origin != f"http://{self._host}" or site != "same-origin"
+        refusals = (
+            (headers.get("host") != self._host, "this page answers at its own address only."),
+            (not knows, "open the address that `noisette studio` printed; it has a key in it."),
+            (not reads and scope["method"] != "POST", "that is not a request of this page."),
+            (not reads and elsewhere, "a form is taken from this page only."),
+            (not reads and (not length.isdecimal() or int(length) > _LARGEST),
+             "the form is too large."),
+        )  # fmt: skip
+        return next((sentence for wrong, sentence in refusals if wrong), "")
 
     async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on, and add the headers to the answer."""
@@ -154,13 +149,6 @@ class Guard:
         # A fault was answered within; a server would log it, and its text may quote a cell.
         with contextlib.suppress(Exception):
             await self._app(scope, receive, headed)
-
-
-def _cookie(header: str) -> str:
-    with contextlib.suppress(CookieError):
-        found = SimpleCookie(header).get(COOKIE)
-        return "" if found is None else found.value
-    return ""
 
 
 async def _send(send: Send, status: int, text: str, kind: str, more: list[tuple[str, str]]) -> None:

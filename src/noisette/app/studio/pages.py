@@ -15,6 +15,8 @@ from noisette._validate import visible
 from noisette.app.job import command_line
 from noisette.app.studio.chosen import ChosenTable
 
+Same = tuple[str, str]
+"""The same without the page: a command line, and Python that do what a step does."""
 STEPS = (
     ("table", "Table"),
     ("facts", "What is public"),
@@ -50,12 +52,6 @@ def _environment() -> Environment:
 def page(name: str, known: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """Return one page."""
     return HTMLResponse(_environment().get_template(name).render(known), status)
-
-
-# --- the same without the page: commands and Python that do what a step does ----
-
-Same = tuple[str, str]
-"""A command line, and Python."""
 
 
 def for_table(table: ChosenTable) -> Same:

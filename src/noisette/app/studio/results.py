@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from noisette._validate import visible
-from noisette.app.commands.console import refuse
 from noisette.app.commands.train import doubts_of, scores_of
 from noisette.app.studio import pages
 from noisette.app.studio.chosen import choose
@@ -50,43 +49,20 @@ class StoredModel:
     warning: str = ""
 
 
-class Shelf:
-    """The model folders in one folder, and those of them that were opened.
-
-    Parameters
-    ----------
-    folder : Path
-        Where models are kept.
-
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.opened: dict[str, StoredModel] = {}
-
-    def names(self) -> list[str]:
-        """Return the names of the model folders, the newest first."""
-        found = []
-        try:
-            with os.scandir(self._folder) as items:
-                for item in items:
-                    files = [Path(item.path) / name for name in (MODEL, REPORT)]
-                    named = item.name.isprintable() and not item.name.startswith(".")
-                    if named and all(file.is_file() for file in files):
-                        # the time of its last rename: the one of its content is that of a day
-                        found.append((item.stat().st_ctime, item.name))
-        except OSError:
-            return []
-        return [name for _, name in sorted(found, reverse=True)[:_MOST]]
-
-    def open(self, name: str) -> StoredModel:
-        """Open one of the models by the name of its folder; its parts must fit each other."""
-        refuse((name not in self.names(), "there is no such model in this folder."))
-        read_model(self._folder / name)
-        known = (one for one in self.opened.values() if one.order.out.name == name)
-        found = next(known, None) or StoredModel(Order((), self._folder / name, "", ""))
-        self.opened[found.order.key] = found
-        return found
+def models_in(folder: Path) -> list[str]:
+    """Return the names of the model folders in a folder, the newest first."""
+    found = []
+    try:
+        with os.scandir(folder) as items:
+            for item in items:
+                files = [Path(item.path) / name for name in (MODEL, REPORT)]
+                named = item.name.isprintable() and not item.name.startswith(".")
+                if named and all(file.is_file() for file in files):
+                    # the time of its last rename: the one of its content is that of a day
+                    found.append((item.stat().st_ctime, item.name))
+    except OSError:
+        return []
+    return [name for _, name in sorted(found, reverse=True)[:_MOST]]
 
 
 class Results:
@@ -94,6 +70,7 @@ class Results:
 
     def __init__(self, studio: "Studio") -> None:
         self._studio = studio
+        self._opened: dict[str, StoredModel] = {}
         self._predicted: dict[str, list[Path]] = {}
 
     def _run(self, request: Request) -> StartedTraining:
@@ -102,51 +79,54 @@ class Results:
             raise InvalidParameter("there is no such training in this studio.")
         return run
 
-    def _done(self, request: Request) -> StartedTraining | StoredModel:
-        run = self._studio.shelf.opened.get(request.path_params["run"]) or self._run(request)
-        refuse((run.state != "done", "this training has no model."))
-        return run
+    def _any(self, request: Request) -> StartedTraining | StoredModel:
+        return self._opened.get(request.path_params["run"]) or self._run(request)
 
-    def show(self, request: Request) -> Response:
-        """Show how far it is, how it ended, or the model."""
-        stored = self._studio.shelf.opened.get(request.path_params["run"])
-        return self._show(stored or self._run(request))
+    def _done(self, request: Request) -> tuple[str, Path]:
+        """Return the key and the folder of a model."""
+        run = self._any(request)
+        if run.state != "done":
+            raise InvalidParameter("this training has no model.")
+        return run.order.key, run.order.out
 
     def open(self, request: Request, form: Mapping[str, str]) -> Response:
-        """Show a model of an earlier day."""
-        return self._studio.go(f"r/{self._studio.shelf.open(form.get('model', '')).order.key}")
+        """Show a model of an earlier day; its parts must fit each other."""
+        folder, name = self._studio.folder, form.get("model", "")
+        if name not in models_in(folder):
+            raise InvalidParameter("there is no such model in this folder.")
+        read_model(folder / name)
+        known = (one for one in self._opened.values() if one.order.out.name == name)
+        found = next(known, None) or StoredModel(Order((), folder / name, "", ""))
+        self._opened[found.order.key] = found
+        return self._studio.go(f"r/{found.order.key}")
 
-    def _show(self, run: StartedTraining | StoredModel, status: int = 200, **more: Any) -> Response:
-        known: dict[str, Any] = {
-            "run": run, "walk": self._studio.walks.get(run.order.walk), "steps_said": STEPS,
-            "error": "", "same": None,
-        }  # fmt: skip
-        if isinstance(run, StartedTraining) and run.state == "running":
-            run.seen()
-            return self._studio.show("run.html", status, at="train", **known | more)
-        if run.state != "done":
-            return self._studio.show("ended.html", status, at="train", **known | more)
-        fitted = read_model(run.order.out)
-        walk = known["walk"]
-        known |= {
-            "files": FILES, "guarantee": fitted.guarantee, "target": fitted.schema.target,
-            "unit": fitted.schema.protected, "scores": scores_of(fitted.model),
-            "predicted": self._predicted.get(run.order.key, []), "card": _card(fitted)[1],
-            "left": self._left(run), "form": {},
-            "same": pages.for_model(run.order.out, proba=_has_proba(fitted)),
-            "changed": walk is not None and walk.table.changed,
-            "headless": bool(fitted.schema.file.names), "verdict": _verdict(fitted.model),
-            "unread": list(unread_in(fitted.model).values()) if takes_tables(fitted.model) else [],
-        }  # fmt: skip
-        return self._studio.show("result.html", status, at="result", **known | more)
-
-    def _left(self, run: StartedTraining | StoredModel) -> tuple[float, float] | None:
+    def show(
+        self, request: Request, form: Mapping[str, str] | None = None, error: object = ""
+    ) -> Response:
+        """Show how far it is, how it ended, or the model."""
+        run = self._any(request)
         walk = self._studio.walks.get(run.order.walk)
+        known: dict[str, Any] = {"run": run, "walk": walk, "steps_said": STEPS, "error": error}
+        if isinstance(run, StartedTraining) and run.state != "done":
+            run.seen()
+            name = "run.html" if run.state == "running" else "ended.html"
+            return self._studio.show(name, at="train", **known)
+        fitted, left = read_model(run.order.out), None
         if walk is not None and walk.job.ledger is not None:
             with contextlib.suppress(NoisetteError):
                 ledger = Ledger.open(walk.job.ledger)
-                return ledger.remaining if ledger.rule == "sums" else None
-        return None
+                left = ledger.remaining if ledger.rule == "sums" else None
+        return self._studio.show(
+            "result.html", at="result", files=FILES, guarantee=fitted.guarantee,
+            target=fitted.schema.target, unit=fitted.schema.protected,
+            scores=scores_of(fitted.model), predicted=self._predicted.get(run.order.key, []),
+            card=_card(fitted)[1], left=left, form=form or {},
+            same=pages.for_model(run.order.out, proba=hasattr(fitted.model, "predict_proba")),
+            changed=walk is not None and walk.table.changed,
+            headless=bool(fitted.schema.file.names), verdict=_verdict(fitted.model),
+            unread=list(unread_in(fitted.model).values()) if takes_tables(fitted.model) else [],
+            **known,
+        )  # fmt: skip
 
     def progress(self, request: Request) -> Response:
         """Show the part of the page that tells how far the training is."""
@@ -166,58 +146,50 @@ class Results:
 
     def report(self, request: Request) -> Response:
         """Show the report as it was written; it may run no script."""
-        run = self._done(request)
-        text = (run.order.out / "report.html").read_text(encoding="utf-8")
+        text = (self._done(request)[1] / REPORT).read_text(encoding="utf-8")
         return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
 
     def download(self, request: Request) -> Response:
         """Hand over one file of the model folder, the card, or predictions."""
-        run, name = self._done(request), request.path_params["name"]
-        stem = run.order.out.name
+        (key, out), name = self._done(request), request.path_params["name"]
         if name == "card.json":
-            card, refused = _card(read_model(run.order.out))
-            refuse((card is None, refused))
-            text = json.dumps(card, indent=1, allow_nan=False) + "\n"
-            named = quote(f"{stem}-card.json")
+            card, refused = _card(read_model(out))
+            if card is None:
+                raise InvalidParameter(refused)
+            named = quote(f"{out.name}-card.json")
             headers = {"content-disposition": f"attachment; filename*=utf-8''{named}"}
+            text = json.dumps(card, indent=1, allow_nan=False) + "\n"
             return Response(text, media_type="application/json", headers=headers)
-        if name in FILES:
-            return _file(run.order.out / name, f"{stem}-{name}")
-        for path in self._predicted.get(run.order.key, []):
-            if path.name == name:
-                return _file(path, path.name)
-        raise InvalidParameter("there is no such file.")
+        made = {path.name: (path, path.name) for path in self._predicted.get(key, [])}
+        made |= {file: (out / file, f"{out.name}-{file}") for file in FILES}
+        if name not in made:
+            raise InvalidParameter("there is no such file.")
+        path, named = made[name]
+        if not path.is_file():
+            raise InvalidParameter(f"{visible(str(path))} is not there any more.")
+        return FileResponse(path, filename=named, media_type="application/octet-stream")
 
     def predict(self, request: Request, form: Mapping[str, str]) -> Response:
         """Predict another table with the command that the page shows."""
-        run = self._done(request)
-        try:
-            header = form.get("header", "auto")
-            fitted = read_model(run.order.out)
-            written = fitted.schema.file
-            table = choose(
-                form.get("path", ""), self._studio.folder, header=header, encoding=written.encoding
-            )
-            out = free_name(self._studio.folder, f"{table.stem}-predictions", ".csv")
-            words = ["--proba"] * _has_proba(fitted) + ["--no-header"] * (not table.header)
-            done = subprocess.run(
-                noisette_command("predict", str(run.order.out), str(table.path), *words,
-                                 "--out", str(out)),
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                text=True, errors="replace", check=False, cwd=self._studio.folder,
-            )  # fmt: skip
-            # what is not our own sentence may quote a cell
+        key, model = self._done(request)
+        fitted, folder = read_model(model), self._studio.folder
+        table = choose(
+            form.get("path", ""), folder, header=form.get("header", "auto"),
+            encoding=fitted.schema.file.encoding,
+        )  # fmt: skip
+        out = free_name(folder, f"{table.stem}-predictions", ".csv")
+        words = ["--proba"] * hasattr(fitted.model, "predict_proba")
+        words += ["--no-header"] * (not table.header)
+        done = subprocess.run(
+            noisette_command("predict", str(model), str(table.path), *words, "--out", str(out)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, errors="replace", check=False, cwd=folder,
+        )  # fmt: skip
+        if done.returncode:  # what is not our own sentence may quote a cell
             said = [line for line in done.stderr.splitlines() if line.startswith(SAID)]
-            refuse((done.returncode, (said or ["nothing was predicted."])[-1].removeprefix(SAID)))
-        except NoisetteError as error:
-            return self._show(run, error=visible(str(error)), form=form)
-        self._predicted.setdefault(run.order.key, []).append(out)
-        return self._studio.go(f"r/{run.order.key}#predict")
-
-
-def _file(path: Path, name: str) -> Response:
-    refuse((not path.is_file(), f"{visible(str(path))} is not there any more."))
-    return FileResponse(path, filename=name, media_type="application/octet-stream")
+            raise InvalidParameter((said or ["nothing was predicted."])[-1].removeprefix(SAID))
+        self._predicted.setdefault(key, []).append(out)
+        return self._studio.go(f"r/{key}#predict")
 
 
 def _card(fitted: TableModel) -> tuple[dict[str, Any] | None, str]:
@@ -228,10 +200,6 @@ def _card(fitted: TableModel) -> tuple[dict[str, Any] | None, str]:
         return card_of(fitted.model), ""
     except InvalidParameter as error:
         return None, str(error)
-
-
-def _has_proba(fitted: TableModel) -> bool:
-    return hasattr(fitted.model, "predict_proba")
 
 
 def _verdict(model: Any) -> list[str]:

@@ -57,11 +57,9 @@ class StartedTraining:
     """A training: where it stands, and what it said at its end."""
 
     def __init__(self, order: Order, *, ends_with_page: bool) -> None:
-        self.order = order
-        self.step = "starting"
+        self.order, self.step = order, "starting"
         self.state = "running"  # then "done", "failed" or "stopped"
-        self.sentence = ""
-        self.warning = ""
+        self.sentence = self.warning = ""
         self.seconds = 0.0
         self._asked = self._charged = False
         self._stopped_at: float | None = None
@@ -131,7 +129,13 @@ class StartedTraining:
             self.state, self.warning = "done", "It ended early: " + (said or "before its report.")
         else:
             self.state = "failed" if self._stopped_at is None else "stopped"
-            self.sentence = self._last_words() if silent else said
+            end = "the training ended without a word" if self.state == "failed" else "stopped"
+            cost = "nothing was written and nothing was charged"
+            if self._asked:
+                state = "was charged" if self._charged else "may have been charged"
+                cost = f"nothing was written, but {self.order.ledger} {state} and a charge is never"
+                cost += " returned"
+            self.sentence = f"{end}; {cost}." if silent else said
         self._ended.set()
 
     def _brought_back(self) -> bool:
@@ -145,15 +149,6 @@ class StartedTraining:
                         draft.end()
             return self.charged is not False and (self.order.out / MODEL).is_file()
         return False
-
-    def _last_words(self) -> str:
-        """Say what an end without a word has cost."""
-        end = "stopped" if self.state == "stopped" else "the training ended without a word"
-        if not self._asked:
-            return f"{end}; nothing was written and nothing was charged."
-        state = "was charged" if self._charged else "may have been charged"
-        cost = f"{self.order.ledger} {state} and a charge is never returned"
-        return f"{end}; nothing was written, but {cost}."
 
     def _watch(self) -> None:
         """End the training if its page was closed, where that was chosen; hard if it must be."""

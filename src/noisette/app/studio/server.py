@@ -40,14 +40,6 @@ def _bound(port: int) -> socket.socket:
     return made
 
 
-def _open_browser(address: str, folder: Path) -> None:
-    """Open the page by a file that only this person can read: others can list our processes."""
-    page = folder / "studio.html"
-    way = f'<meta http-equiv="refresh" content="0; url={address}">'
-    _files.write(page, f"<!doctype html><title>noisette</title>{way}")
-    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
-
-
 def serve(
     folder: Path, *, port: int = 0, browser: bool = True,
     say: Callable[[str], object] = print,
@@ -58,8 +50,11 @@ def serve(
     address = f"http://{host}/?token={keys.token}"
     say(address)
     with tempfile.TemporaryDirectory(prefix="noisette-") as private:  # nobody else may enter it
-        if browser:
-            _open_browser(address, Path(private))
+        if browser:  # by a file that only this person can read: others can list our processes
+            page = Path(private) / "studio.html"
+            way = f'<meta http-equiv="refresh" content="0; url={address}">'
+            _files.write(page, f"<!doctype html><title>noisette</title>{way}")
+            threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
         _run(made, folder, keys, host, say)
 
 

@@ -7,6 +7,7 @@ takes back what was said after it: a plan that was confirmed keeps its own order
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from noisette._validate import visible
 from noisette.app.commands.console import refuse
 from noisette.app.job import Job
 from noisette.app.studio.chosen import ChosenTable
+from noisette.app.studio.forecast import job_from
 from noisette.app.studio.runs import Order
 from noisette.core.ledger import Ledger
 from noisette.core.storage import is_address
@@ -22,7 +24,6 @@ from noisette.errors import InvalidParameter, LedgerError
 from noisette.tables import Schema, toml
 
 _MOST = 50
-TOO_EARLY = "a step before this one is still to be done; go back to it."
 
 
 @dataclass(frozen=True)
@@ -52,16 +53,14 @@ class Walk:
 
     @property
     def facts(self) -> Schema:
-        """What step 2 says."""
-        if self.schema is None:
-            raise InvalidParameter(TOO_EARLY)
+        """What step 2 says, for those who have reached step 3."""
+        assert self.schema is not None
         return self.schema
 
     @property
     def confirmed(self) -> Order:
-        """What step 5 shows and a click starts."""
-        if self.order is None:
-            raise InvalidParameter(TOO_EARLY)
+        """What step 5 shows and a click starts, for those who have reached it."""
+        assert self.order is not None
         return self.order
 
     def with_facts(self, answers: dict[str, str], schema: Schema, folder: Path) -> "Walk":
@@ -89,27 +88,13 @@ class Walk:
         """The job without what follows the budget."""
         return replace(self.job, ledger=None, out=None)
 
-    def with_job(self, job: Job) -> "Walk":
-        """Return the walk after step 3."""
-        self.table.check_same()
-        return replace(self, job=job, order=None)
-
-    def with_ledger(self, place: Path, total: tuple[float, float] | None, folder: Path) -> "Walk":
-        """Return the walk after step 4, with an order that may be confirmed once."""
-        return replace(self, job=replace(self.job, ledger=str(place)), total=total).ordered(folder)
-
     def ordered(self, folder: Path) -> "Walk":
-        """Return the walk with a new order for another model."""
+        """Return the walk with a new order for another model, which may be confirmed once."""
         self.table.check_same()
         out = free_name(folder, f"{self.table.stem}-model")
         job = replace(self.job, out=out)
         order = Order(tuple(job.to_words("train")), out, visible(str(job.ledger)), self.key)
         return replace(self, job=job, order=order, named=True)
-
-    def afresh(self, table: ChosenTable) -> "Walk":
-        """Return a new walk on the same table, read in another way, with what was said so far."""
-        same = list(table.columns) == list(self.table.columns)
-        return Walk(table, answers=self.answers if same else {}, counted=self.counted)
 
     def check_facts(self) -> None:
         """Refuse a schema file that is not what was said on the cards any more."""
@@ -118,19 +103,21 @@ class Walk:
             same = file and file.read_text(encoding="utf-8") == toml.dumps(self.facts.source)
         except (OSError, ValueError):
             same = False
-        refuse(
-            (not same,
-             f"{visible(str(file))} was changed or removed since step 2; send step 2 again; "
-             "nothing was charged."),
-        )  # fmt: skip
+        if not same:
+            raise InvalidParameter(
+                f"{visible(str(file))} was changed or removed since step 2; send step 2 again; "
+                "nothing was charged."
+            )
 
-    def check_guess(self, job: Job) -> None:
-        """Refuse a counted number where the number of people is private."""
-        refuse(
-            (job.population in self.counted,
-             "this number was counted in the table, and under add-remove it is private; give a "
-             "guess made without the table."),
-        )  # fmt: skip
+    def asked(self, form: Mapping[str, str]) -> Job:
+        """Return the job of step 3; refuse a counted number where that of people is private."""
+        job = job_from(form, self.start)
+        if job.population in self.counted:
+            raise InvalidParameter(
+                "this number was counted in the table, and under add-remove it is private; give a "
+                "guess made without the table."
+            )
+        return job
 
 
 def free_name(folder: Path, stem: str, ending: str = "") -> Path:
@@ -185,8 +172,7 @@ class Walks:
 
     def get(self, key: str) -> Walk | None:
         """Return a walk, if it is known."""
-        with self.lock:
-            return self._walks.get(key)
+        return self._walks.get(key)
 
     def last_on(self, path: Path) -> Walk | None:
         """Return the walk that was last changed among those on one table."""
