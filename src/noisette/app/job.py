@@ -218,7 +218,7 @@ class Job:
         words = [command]
         for each, flags in taken(Job, command):
             of_train = each.name == "rows" and command == "train"
-            value = self.population if of_train else getattr(self, each.name)
+            value: Any = self.population if of_train else getattr(self, each.name)
             yes, _, no = flags[0].partition("/")
             if isinstance(value, bool) and value != each.default:
                 words.append(yes if value else no)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisette import _validate
 from noisette.app.commands.console import refuse
-from noisette.errors import ClusterFailed, InvalidData
+from noisette.errors import ClusterFailed, InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
     from noisette.tables import Schema
@@ -16,45 +16,39 @@ if TYPE_CHECKING:
 _SECONDS = 20
 
 
-def in_parts(table: Path, cluster: str | None, workers: int | None) -> bool:
-    """Return whether a table is to be read in parts: a pattern of files, or workers asked for."""
-    both = cluster is not None and workers is not None
-    refuse((both, "give --cluster or --workers, not both."))
+@contextlib.contextmanager
+def cluster_for(table: Path, cluster: str | None, workers: int | None) -> Iterator[bool]:
+    """Use a cluster inside: one that runs, or workers of this machine that end with it.
+
+    Yields whether the table is to be read in parts: a pattern of files, or workers asked for.
+    """
+    if cluster is None and workers is None:
+        yield glob.has_magic(str(table)) and not table.exists()
+        return
+    if cluster is not None and workers is not None:
+        raise InvalidParameter("give --cluster or --workers, not both.")
     if workers is not None:
         _validate.integer("--workers", workers)
-    asked = cluster is not None or workers is not None
-    return asked or (glob.has_magic(str(table)) and not table.exists())
-
-
-@contextlib.contextmanager
-def cluster_for(cluster: str | None, workers: int | None) -> Iterator[None]:
-    """Use a cluster inside: one that runs, or workers of this machine that end with it."""
-    if cluster is None and workers is None:
-        yield
-        return
     from noisette.fitting.partitions.running import dask_module
 
     distributed = dask_module("distributed")
-    client, failed = None, ""
-    try:
-        if workers is not None:
-            # no page of tasks: it would show how many partitions there are, to everybody
-            made = distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, dashboard_address=None
-            )
-            client = distributed.Client(made)
-        else:
-            made, client = None, distributed.Client(cluster, timeout=_SECONDS)
-    except (OSError, ValueError) as error:
-        failed = type(error).__name__
-    if client is None:
-        raise ClusterFailed(f"no cluster answers at {cluster} ({failed}); nothing was charged.")
-    try:
-        yield
-    finally:
-        client.close()
-        if made is not None:
-            made.close()
+    with contextlib.ExitStack() as ends:
+        place: Any = cluster
+        failed = ""
+        try:
+            if workers is not None:
+                # no page of tasks: it would show how many partitions there are, to everybody
+                place = ends.enter_context(
+                    distributed.LocalCluster(
+                        n_workers=workers, threads_per_worker=1, dashboard_address=None
+                    )
+                )
+            ends.enter_context(distributed.Client(place, timeout=_SECONDS))
+        except (OSError, ValueError) as error:
+            failed = type(error).__name__
+        if failed:
+            raise ClusterFailed(f"no cluster answers at {cluster} ({failed}); nothing was charged.")
+        yield True
 
 
 def parts_of(table: Path, facts: "Schema") -> Any:

@@ -71,9 +71,10 @@ PROGRESS = "noisette: progress: "
 
 
 def warn(sentence: str) -> None:
-    """Print a sentence that does not end the command."""
-    with contextlib.suppress(OSError):
-        print(f"noisette: warning: {visible(sentence)}", file=sys.stderr, flush=True)
+    """Print a sentence that does not end the command, if there is one."""
+    if sentence:
+        with contextlib.suppress(OSError):
+            print(f"noisette: warning: {visible(sentence)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -92,14 +93,6 @@ def warning_aloud() -> Iterator[None]:
 
         warnings.showwarning = show
         yield
-
-
-def warn_of_large(epsilon: float) -> None:
-    """Say at once, before anything is charged, that an epsilon promises next to nothing."""
-    from noisette.core.guarantee import too_large
-
-    if said := too_large(epsilon):
-        print(f"noisette: warning: {said}", file=sys.stderr, flush=True)
 
 
 def readable(name: str) -> str:
@@ -179,20 +172,16 @@ class Stopped(NoisetteError):
 
 
 class Signalled(KeyboardInterrupt):
-    """A signal that is treated as Ctrl-C."""
-
-    number: int = signal.SIGINT
+    """A signal that is treated as Ctrl-C; its argument is the number."""
 
 
 def code_of(stop: KeyboardInterrupt) -> int:
     """Return the exit code that a shell gives to a process ended by that signal."""
-    return 128 + int(getattr(stop, "number", signal.SIGINT))
+    return 128 + int(stop.args[0] if isinstance(stop, Signalled) else signal.SIGINT)
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    stop = Signalled()
-    stop.number = number
-    raise stop
+    raise Signalled(number)
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from noisette.app.commands.console import (
     write_figure,
     write_text,
 )
+from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from noisette.tables.folders import TableModel
@@ -149,21 +150,20 @@ def export(
     from noisette.tables.pipeline.card import card_of, onnx_of
 
     _validate.choice("--format", format, FORMATS)
-    wordless = format == "onnx" and out is None
-    refuse((wordless, "an ONNX graph is no text: name a file with --out model.onnx."))
+    if format == "onnx" and out is None:
+        raise InvalidParameter("an ONNX graph is no text: name a file with --out model.onnx.")
     whole = read_model(model) if model.is_dir() else None
     fitted, schema = (whole.model, whole.schema) if whole else (load_model(model), None)
-    if format == "card":
-        text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
-        if out is None:
-            print(text, end="")
-            return
-        write_text(out, text, force=force)
-    else:
-        assert out is not None
+    if out is not None and format == "onnx":
         check_file(out, force=force)
         refuse((not out.parent.is_dir(), f"the folder {out.parent} does not exist."))
         content = onnx_of(fitted, schema).SerializeToString()
         with _files.written(out) as file:
             file.write(content)
+    else:
+        text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
+        if out is None:
+            print(text, end="")
+            return
+        write_text(out, text, force=force)
     typer.echo(visible(f"wrote {out}"), err=True)

@@ -41,18 +41,34 @@ def inspect(
     reached = delta_of(plan, epsilon=guarantee.epsilon, adjacency=relation)
     pure = guarantee.epsilon_at(0.0)
     curve = curve_of(guarantee, DELTAS)
+    proofs = {name: meaning(name) for name in guarantee.proofs}
     if json:
         answer: dict[str, Any] = {
             "guarantee": guarantee.to_dict(),
             "checked": {"epsilon": guarantee.epsilon, "delta_of_the_plan": reached},
             "pure_epsilon": pure if math.isfinite(pure) else None,
             "curve": [{"delta": d, "epsilon": e} for d, e in curve],
-            "proofs": {name: meaning(name) for name in guarantee.proofs},
+            "proofs": proofs,
             "schema": [dict(zip(("column", "kind", "facts"), row, strict=True)) for row in facts],
         }
         print(json_module.dumps(answer))
         return
-    _show(guarantee, facts, curve, reached, pure)
+    print_guarantee(guarantee)
+    say(
+        f"checked: the plan has delta = {reached:.3g} at epsilon = {guarantee.epsilon:g}; "
+        f"{guarantee.delta:g} is promised",
+        f"plan: {plan}",
+    )
+    heads = ("delta", "epsilon")
+    rows = [("0", f"{pure:.5g}" if math.isfinite(pure) else "no bound")]
+    rows += [(f"{delta:g}", f"{epsilon:.5g}") for delta, epsilon in curve]
+    print_table("The same release at other deltas", heads, rows, heads)
+    if guarantee.public:
+        say("treated as public:", *(f"  - {fact}" for fact in guarantee.public))
+    if facts:
+        print_table("The schema", ("column", "kind", "public facts"), facts)
+    title = "Why it is true (docs/theory/theorems.md)"
+    print_table(title, ("theorem", "what it says"), proofs.items())
 
 
 def _read(path: Path) -> "tuple[Guarantee, list[tuple[str, str, str]]]":
@@ -89,31 +105,3 @@ def _guarantee_in(path: Path) -> "Guarantee":
             "another version of noisette."
         )
     return found
-
-
-def _show(
-    guarantee: "Guarantee",
-    facts: list[tuple[str, str, str]],
-    curve: list[tuple[float, float]],
-    reached: float,
-    pure: float,
-) -> None:
-    from noisette.report import meaning
-
-    print_guarantee(guarantee)
-    say(
-        f"checked: the plan has delta = {reached:.3g} at epsilon = {guarantee.epsilon:g}; "
-        f"{guarantee.delta:g} is promised",
-        f"plan: {guarantee.plan}",
-    )
-    heads = ("delta", "epsilon")
-    rows = [("0", f"{pure:.5g}" if math.isfinite(pure) else "no bound")]
-    rows += [(f"{delta:g}", f"{epsilon:.5g}") for delta, epsilon in curve]
-    print_table("The same release at other deltas", heads, rows, heads)
-    if guarantee.public:
-        say("treated as public:", *(f"  - {fact}" for fact in guarantee.public))
-    if facts:
-        print_table("The schema", ("column", "kind", "public facts"), facts)
-    proofs = [(name, meaning(name)) for name in guarantee.proofs]
-    title = "Why it is true (docs/theory/theorems.md)"
-    print_table(title, ("theorem", "what it says"), proofs)

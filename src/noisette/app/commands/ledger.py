@@ -1,5 +1,6 @@
 """``noisette ledger``: read a budget, start one, export its books."""
 
+import datetime
 import json as json_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,8 +9,16 @@ import typer
 
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import as_text, csv_text, print_table, refuse, say
-from noisette.errors import LedgerError
+from noisette.app.commands.console import (
+    as_text,
+    csv_text,
+    print_table,
+    readable,
+    refuse,
+    say,
+    write_text,
+)
+from noisette.errors import InvalidParameter, LedgerError
 
 if TYPE_CHECKING:
     from noisette.core.ledger import Ledger
@@ -71,28 +80,30 @@ def ledger(
 
     [bold]Example[/bold]: noisette ledger patients.ledger --epsilon 3 --delta 1e-6
     """
-    from noisette.app.commands.console import write_text
     from noisette.app.commands.watched import shown_place
+    from noisette.audit.receipts import check_charges
     from noisette.core.ledger import Ledger
     from noisette.core.storage import is_address, ledgers_at
+    from noisette.report import ledger_page
 
     if is_address(place) and "#" not in place and epsilon is None:
         refuse((html is not None, "a page is about one ledger; end the address with #NAME."))
         _list(place, ledgers_at(place), as_json=json)
         return
-    _check_places(place, epsilon, (html, export))
+    if not is_address(place):
+        _check_places(Path(place), epsilon, (html, export))
     opened = Ledger.open(place, epsilon, delta, adjacency=adjacency, rule=rule)
     for title, same in ((same_people, True), (other_people, False)):
         if title is not None:
             opened.answer(title, same=same)
     if check:
-        from noisette.audit.receipts import check_charges
-
         check_charges(opened)
     if copy is not None:
         opened.copy_to(copy)
-    if html is not None:
-        _write_page(html, place, opened, force=force)
+    if html is not None:  # its title is the name of the file, or the address without a password
+        title = opened.title if is_address(place) else readable(Path(opened.title).name)
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        write_text(html, ledger_page(opened, title, today), force=force)
     if export is not None:
         write_text(export, _exported(opened, export), force=force)
     if against is not None:
@@ -102,7 +113,17 @@ def ledger(
         print(json_module.dumps(_as_json(opened)))
         return
     _show_ledger(opened, shown_place(place, opened), page)
-    lines = _remarks(opened) + ["checked: no charge costs less than its plan"] * check
+    lines = [
+        f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables
+    ]
+    lines += opened.people_words
+    lines += [
+        f"{other} is about a table with the same columns; say whether it has the same people, with "
+        "--same-people or --other-people and its name"
+        for other in opened.matching()
+    ]
+    lines += _open_charges([k for k, c in enumerate(opened.charges, 1) if not c.collected])
+    lines += ["checked: no charge costs less than its plan"] * check
     lines += [f"wrote {written}" for written in (html, export, copy) if written is not None]
     if lines:
         say(*lines)
@@ -132,43 +153,10 @@ def _open_charges(numbers: list[int]) -> list[str]:
     return [f"paid, not collected: charge {'... ' * (len(numbers) > 20)}{shown}"] * bool(numbers)
 
 
-def _remarks(opened: "Ledger") -> list[str]:
-    """Return what stands below the charges: results that nobody kept, tables, whose people."""
-    known = [
-        f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables
-    ]
-    known += opened.people_words
-    known += [
-        f"{other} is about a table with the same columns; say whether it has the same people, with "
-        "--same-people or --other-people and its name"
-        for other in opened.matching()
-    ]
-    numbers = [k for k, charge in enumerate(opened.charges, 1) if not charge.collected]
-    return known + _open_charges(numbers)
-
-
-def _write_page(file: Path, place: str, opened: "Ledger", *, force: bool) -> None:
-    """Write the page; its title is the name of the file, or the address without a password."""
-    import datetime
-
-    from noisette.app.commands.console import readable, write_text
-    from noisette.core.storage import is_address
-    from noisette.report import ledger_page
-
-    title = opened.title if is_address(place) else readable(Path(opened.title).name)
-    now = datetime.datetime.now(datetime.UTC).date().isoformat()
-    write_text(file, ledger_page(opened, title, now), force=force)
-
-
-def _check_places(place: str, epsilon: float | None, written: tuple[Path | None, ...]) -> None:
+def _check_places(file: Path, epsilon: float | None, written: tuple[Path | None, ...]) -> None:
     """Refuse a file that is no ledger, and pages that would replace it."""
-    from noisette import _validate
-    from noisette.core.storage import is_address
+    from noisette._validate import real_path as real
 
-    if is_address(place):
-        return
-    file = Path(place)
-    real = _validate.real_path
     refuse(
         (file.is_dir(), f"{file} is a folder; give the name of a ledger file."),
         # starting a ledger there would replace the device
@@ -185,39 +173,31 @@ def _list(place: str, names: list[str], *, as_json: bool) -> None:
     """Show the ledgers of a database, with what is left of each; one that is damaged hides none."""
     from noisette.core.ledger import Ledger
 
-    found: dict[str, tuple[Ledger, int, tuple[float, float], tuple[float, float]]] = {}
-    refused: dict[str, str] = {}
+    answer: dict[str, dict[str, Any]] = {}
+    rows, refused = [], {}
     for name in names:
         try:
             one = Ledger.open(f"{place}#{name}")
-            found[name] = one, one.count, one.spent, one.remaining
+            count, left = one.count, one.remaining
+            answer[name] = {"spent": list(one.spent), "remaining": list(left)}
+            shown = f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule
+            rows.append((name, f"{one.epsilon:g}", f"{one.delta:g}", one.adjacency, count, shown))
         except LedgerError as error:
-            refused[name] = str(error)
+            refused[name] = {"refused": str(error)}
     if as_json:
-        answer: dict[str, Any] = {
-            name: {"spent": list(spent), "remaining": list(left)}
-            for name, (_, _, spent, left) in found.items()
-        }
-        answer |= {name: {"refused": sentence} for name, sentence in refused.items()}
-        print(json_module.dumps({"ledgers": answer}))
-        return
-    if not names:
+        print(json_module.dumps({"ledgers": answer | refused}))
+    elif not names:
         say("there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL")
-        return
-    rows = [
-        (name, f"{one.epsilon:g}", f"{one.delta:g}", one.adjacency, count,
-         f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule)
-        for name, (one, count, _, left) in found.items()
-    ]  # fmt: skip
-    print_table("Ledgers", ("name", "epsilon", "delta", "relation", "charges", "left"), rows)
-    for sentence in refused.values():
-        typer.echo(visible(sentence), err=True)
+    else:
+        print_table("Ledgers", ("name", "epsilon", "delta", "relation", "charges", "left"), rows)
+        for each in refused.values():
+            typer.echo(visible(each["refused"]), err=True)
 
 
 def _exported(ledger: "Ledger", file: Path) -> str:
     """Return the books for an auditor, in the form that the file's ending names."""
-    wrong = file.suffix not in (".csv", ".json")
-    refuse((wrong, f"{file} must end in .csv or .json, which says what to write."))
+    if file.suffix not in (".csv", ".json"):
+        raise InvalidParameter(f"{file} must end in .csv or .json, which says what to write.")
     if file.suffix == ".json":
         return json_module.dumps(_as_json(ledger), indent=2) + "\n"
     unit = {"sums": "epsilon", "renyi": "renyi", "gdp": "mu_squared"}[ledger.rule]
@@ -250,22 +230,13 @@ def _as_json(ledger: "Ledger") -> dict[str, Any]:
         "people": ledger.people,
         "charges": [
             {
-                "number": k,
-                "booked": c.booked,
-                "by": c.by,
-                "label": c.label,
-                "model": c.model,
-                "table": c.table,
-                "epsilon": c.cost[0],
-                "delta": c.cost[1],
-                "seeded": c.seeded,
-                "collected": c.collected,
-                "cost": list(c.cost),
-                "plan": plans[c.plan],
+                "number": k, "booked": c.booked, "by": c.by, "label": c.label, "model": c.model,
+                "table": c.table, "epsilon": c.cost[0], "delta": c.cost[1], "seeded": c.seeded,
+                "collected": c.collected, "cost": list(c.cost), "plan": plans[c.plan],
             }
             for k, c in enumerate(charges, start=1)
         ],
-    }
+    }  # fmt: skip
 
 
 def _plan(text: str) -> Any:
@@ -281,8 +252,8 @@ def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
     first, second = units[ledger.rule]
     pages = max(1, -(-ledger.count // PAGE))
     shown = pages if page is None else page
-    wrong = not 1 <= shown <= pages
-    refuse((wrong, f"the last page of charges is {pages}; there is no page {page}."))
+    if not 1 <= shown <= pages:
+        raise InvalidParameter(f"the last page of charges is {pages}; there is no page {page}.")
     say(
         f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
         f"(rule {ledger.rule})",

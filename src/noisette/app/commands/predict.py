@@ -14,10 +14,11 @@ from noisette.app.commands.console import (
     csv_text,
     refuse,
     say,
-    warn_of_large,
+    warn,
     warning_aloud,
     write_text,
 )
+from noisette.errors import InvalidParameter
 
 ThresholdOption = Annotated[
     float, typer.Option(help="Answer with the second class above this probability.")
@@ -56,10 +57,10 @@ def predict(
          "--threshold is for --score; predictions go by the likelier label."),
     )  # fmt: skip
     fitted = read_model(model)
-    refuse(
-        (proba and not hasattr(fitted.model, "predict_proba"),
-         f"{type(fitted.model).__name__} gives no probabilities; leave out --proba."),
-    )  # fmt: skip
+    if proba and not hasattr(fitted.model, "predict_proba"):
+        raise InvalidParameter(
+            f"{type(fitted.model).__name__} gives no probabilities; leave out --proba."
+        )
     _check_threshold(threshold, fitted.model)
     with busy("reading the table"):
         rows = fitted.read(table, target=score, header=not no_header)
@@ -117,17 +118,18 @@ def evaluate(
     from noisette import evaluate as evaluated
     from noisette.app.commands.watched import keeping, spending
     from noisette.core.adjacency import Adjacency
+    from noisette.core.guarantee import too_large
     from noisette.tables import read_model
 
     _validate.epsilon(epsilon)
     _validate.delta(delta)
     relation = Adjacency.of(adjacency)
-    refuse(
-        (seed is not None and ledger is not None,
-         "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
-         "--seed or --ledger."),
-    )  # fmt: skip
-    warn_of_large(epsilon)
+    if seed is not None and ledger is not None:
+        raise InvalidParameter(
+            "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
+            "--seed or --ledger."
+        )
+    warn(too_large(epsilon))
     fitted = read_model(model)
     _check_threshold(threshold, fitted.model)
     with (
@@ -154,29 +156,25 @@ def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> 
     """Print how good the model is on rows whose target is known."""
     if fitted.schema.target_bounds is not None:
         limits = getattr(fitted.model, "target_bounds_", None) or fitted.schema.target_bounds
-        _show_numbers(fitted.model.predict(rows.X), rows.y, limits, as_json=as_json)
-        return
-    from noisette.scores import measure
+        answer, lines = _off(fitted.model.predict(rows.X), rows.y, limits)
+    else:
+        from noisette.scores import measure
 
-    found = measure(fitted.model, rows.X, rows.y)
-    told, lines = _at_threshold(found, threshold)
-    count = int(rows.X.shape[0])
-    if as_json:
+        told, lines = _at_threshold(measure(fitted.model, rows.X, rows.y), threshold)
+        count = int(rows.X.shape[0])
         answer = {"accuracy": told["accuracy"]["value"], "rows": count, "scores": told}
+        lines = [f"scores on {count} rows (facts about them: not private)", *lines]
+    if as_json:
         print(json_module.dumps(answer))
-        return
-    say(f"scores on {count} rows (facts about them: not private)", *lines)
+    else:
+        say(*lines)
 
 
-def _show_numbers(predicted: Any, truth: Any, limits: Any, *, as_json: bool) -> None:
-    """Print how far predicted numbers are off."""
+def _off(predicted: Any, truth: Any, limits: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return how far predicted numbers are off, for JSON and as lines."""
     errors, away = predicted - truth, truth - truth.mean()
     spread, square = float((away**2).mean()), float((errors**2).mean())
     absolute, r2 = float(abs(errors).mean()), 1.0 - square / spread if spread > 0.0 else 0.0
-    if as_json:
-        found = {"MAE": absolute, "RMSE": square**0.5, "R2": r2, "rows": len(truth)}
-        print(json_module.dumps(found))
-        return
     usual, (low, high) = float(abs(away).mean()), limits
     beyond = float(((truth < low) | (truth > high)).mean())
     lines = [
@@ -191,7 +189,7 @@ def _show_numbers(predicted: Any, truth: Any, limits: Any, *, as_json: bool) -> 
         )
     if r2 <= 0.0:
         lines.append("The model is no better than the mean of the targets, given to everybody.")
-    say(*lines)
+    return {"MAE": absolute, "RMSE": square**0.5, "R2": r2, "rows": len(truth)}, lines
 
 
 def _check_threshold(threshold: float, model: Any) -> None:

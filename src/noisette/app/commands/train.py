@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import json as json_module
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.clusters import cluster_for, in_parts, parts_of, rows_in, waiting
+from noisette.app.commands.clusters import cluster_for, parts_of, rows_in, waiting
 from noisette.app.commands.console import (
     busy,
     print_guarantee,
@@ -19,7 +20,6 @@ from noisette.app.commands.console import (
     refuse,
     say,
     warn,
-    warn_of_large,
     warning_aloud,
     write_text,
 )
@@ -74,6 +74,8 @@ def train(job: Job) -> None:
     from noisette import _validate
     from noisette.app.commands.watched import spending
     from noisette.core.adjacency import Adjacency
+    from noisette.core.guarantee import too_large
+    from noisette.tables import read_schema
     from noisette.tables.folders import check_folder, draft_of, prepare
 
     assert job.table is not None
@@ -81,18 +83,28 @@ def train(job: Job) -> None:
     epsilon, delta = _validate.epsilon(job.epsilon), _validate.delta(job.delta)
     _validate.choice("--model", job.model, CHOICES)
     relation = Adjacency.of(job.adjacency)
-    refuse(
-        (job.seed is not None and job.ledger is not None,
-         "a model with --seed hides nobody, so no ledger may book it as if it did; leave out "
-         "--seed or --ledger."),
-    )  # fmt: skip
-    facts = _facts(job)
+    if job.seed is not None and job.ledger is not None:
+        raise InvalidParameter(
+            "a model with --seed hides nobody, so no ledger may book it as if it did; leave out "
+            "--seed or --ledger."
+        )
+    if job.schema is None:
+        hint = f" --target {job.target}" if job.target else ""
+        raise InvalidParameter(
+            "a schema with the public facts is needed, for none is read off the rows; start one "
+            f"with: noisette schema {job.table}{hint} --out schema.toml."
+        )
+    facts = read_schema(job.schema, job.target, learn=job.learn)
+    if not job.learn and None in (facts.target_bounds or ()):
+        raise InvalidParameter(
+            "low or high of [target] is still to be filled in; write what is known without the "
+            "rows, or pass --learn to buy it."
+        )
     estimator = estimator_of(job, facts, random_state=job.seed)
     check_folder(job.out, force=job.force)
-    warn_of_large(epsilon)
-    parts = in_parts(job.table, job.cluster, job.workers)
+    warn(too_large(epsilon))
     with (
-        cluster_for(job.cluster, job.workers),
+        cluster_for(job.table, job.cluster, job.workers) as parts,
         spending(job.ledger, epsilon, delta, relation, job.table.name) as budget,
         draft_of(job.out) as draft,
     ):
@@ -109,25 +121,6 @@ def train(job: Job) -> None:
             )
         budget.printing = True
         _report_training(fitted, job.out, job.ledger, budget, as_json=job.json)
-
-
-def _facts(job: Job) -> "Schema":
-    """Return the schema of a training, with every fact that is not to be bought."""
-    from noisette.tables import read_schema
-
-    if job.schema is None:
-        hint = f" --target {job.target}" if job.target else ""
-        raise InvalidParameter(
-            "a schema with the public facts is needed, for none is read off the rows; start one "
-            f"with: noisette schema {job.table}{hint} --out schema.toml."
-        )
-    facts = read_schema(job.schema, job.target, learn=job.learn)
-    refuse(
-        (not job.learn and None in (facts.target_bounds or ()),
-         "low or high of [target] is still to be filled in; write what is known without the rows, "
-         "or pass --learn to buy it."),
-    )  # fmt: skip
-    return facts
 
 
 def _fit(
@@ -206,17 +199,24 @@ def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
         shared["pairs"] = _named_pairs(job.pairs, job.model, facts)
     if facts is not None and facts.target_bounds is not None:
         return _regressor(job, facts, shared)
-    unknown = job.model == "sgd" and not job.counted  # how many rows there are
-    refuse(
-        (unknown and job.delta == 0.0,
-         "--model sgd without --delta cuts the table into batches, which has no proof under "
-         "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."),
-        (unknown and job.rows is None,
-         "--model sgd under add-remove needs --population, a guess of the row count made without "
-         "the data."),
-    )  # fmt: skip
+    if job.model == "sgd" and not job.counted:  # how many rows there are is private
+        refuse(
+            (job.delta == 0.0,
+             "--model sgd without --delta cuts the table into batches, which has no proof under "
+             "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."),
+            (job.rows is None,
+             "--model sgd under add-remove needs --population, a guess of the row count made "
+             "without the data."),
+        )  # fmt: skip
     if facts is None:
-        return _linear(job, shared)
+        from noisette import _validate, linear
+
+        kind = getattr(linear, MODELS[_validate.choice("--model", job.model, MODELS)])
+        known = inspect.signature(kind).parameters
+        for option, value in job.wishes.items():
+            if option not in known:
+                raise InvalidParameter(f"--{option} {value} is not for --model {job.model}.")
+        return kind(norm_bound=1.0, **shared, **job.wishes)
     from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
 
     if "row_norm" in facts.source:
@@ -229,31 +229,19 @@ def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
 
 
 def _regressor(job: Job, facts: "Schema", shared: dict[str, Any]) -> Any:
-    """Return the model of a target that the schema calls numeric."""
+    """Return the model of a target that the schema calls numeric; drop nothing in silence."""
     from noisette.tables.pipeline import AdditiveRegressor, TableRegressor
 
+    if "class_weight" in shared:
+        raise InvalidParameter("--class-weight is for labels, and the target is a number.")
     chosen = [f"--{name}" for name in job.wishes]
-    chosen += [f"--model {job.model}"] * (job.model not in ("logistic", ADDITIVE))
-    refuse(  # nothing is dropped in silence
-        ("class_weight" in shared, "--class-weight is for labels, and the target is a number."),
-        *((True, f"the target is a number, which has one way of training here; leave out {each}.")
-          for each in chosen),
-    )  # fmt: skip
+    for each in chosen + [f"--model {job.model}"] * (job.model not in ("logistic", ADDITIVE)):
+        raise InvalidParameter(
+            f"the target is a number, which has one way of training here; leave out {each}."
+        )
     bought = "learn" if None in (facts.target_bounds or ()) else None
     kind = AdditiveRegressor if job.model == ADDITIVE else TableRegressor
     return kind(schema=facts, target_bounds=bought, **shared)
-
-
-def _linear(job: Job, shared: dict[str, Any]) -> Any:
-    """Return an estimator of rows; refuse a wish that it has no parameter for."""
-    from noisette import _validate, linear
-
-    kind = getattr(linear, MODELS[_validate.choice("--model", job.model, MODELS)])
-    known = inspect.signature(kind).parameters
-    for option, value in job.wishes.items():
-        if option not in known:
-            raise InvalidParameter(f"--{option} {value} is not for --model {job.model}.")
-    return kind(norm_bound=1.0, **shared, **job.wishes)
 
 
 def _keep(
@@ -274,9 +262,9 @@ def _keep(
     budget.tell("writing")
     place = budget.draft.give_name(force=job.force)
     budget.note_kept(place / MODEL)
-    names, ledger = (job.table.name, place.name), None if job.ledger is None else budget
+    ledger = None if job.ledger is None else budget
     try:
-        table, model = map(readable, names)
+        table, model = readable(job.table.name), readable(place.name)
         add_page(place, page_of(fitted, table, records, ledger, model))
     except Exception as error:
         warn(f"the report could not be made ({type(error).__name__}); the model is not touched.")
@@ -308,17 +296,19 @@ def doubts_of(model: Any) -> tuple[list[str], list[str]]:
 def _tested_lines(model: Any) -> list[str]:
     """Return the scores on test people in a few lines; without them, what speaks against it."""
     rare, cut = doubts_of(model)
-    found = getattr(model, "test_", None)
-    if found is None:
-        hint = (
-            "a training with --class-weight balanced lets it count as much as the other, one with "
-            "--test-share 0.2 is scored on other people; each costs its own epsilon"
-        )
-        return [*rare, *([hint] * len(rare)), *cut]
     lines = [
         f"{name} {score} on other people, part of the guarantee" for name, score in scores_of(model)
     ]
-    return [*lines, *filter(None, [getattr(found, "scope", ""), *cut, found.verdict()])]
+    if lines:
+        return [
+            *lines,
+            *filter(None, [getattr(model.test_, "scope", ""), *cut, model.test_.verdict()]),
+        ]
+    hint = (
+        "a training with --class-weight balanced lets it count as much as the other, one with "
+        "--test-share 0.2 is scored on other people; each costs its own epsilon"
+    )
+    return [*rare, *([hint] * len(rare)), *cut]
 
 
 def _report_training(
