@@ -46,7 +46,7 @@ def read_back(command, words):
 
     work.__name__ = command
     app = typer.Typer()
-    app.command()(takes(Job)(work))
+    app.command()(takes(Job, work))
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     return found[0]

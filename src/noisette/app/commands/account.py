@@ -55,8 +55,7 @@ def sweeps(name: str) -> bool:
 
 def takers(registry: dict[str, Any], parameter: str) -> str:
     """Return the entries that need this parameter, for a help text."""
-    names = (name for name in described(registry) if parameter in required(registry[name]))
-    return ", ".join(names)
+    return ", ".join(name for name in described(registry) if parameter in required(registry[name]))
 
 
 def _counted(*, in_epochs: bool) -> str:
@@ -123,25 +122,22 @@ class Description:
     )
 
     @property
-    def sweeps(self) -> bool:
-        """Whether one use of the sampler is a pass over the data (counted in epochs)."""
-        return sweeps(self.sampling)
+    def unit(self) -> str:
+        """What is counted: epochs of a sampler whose use is a pass over the data, or steps."""
+        return "epochs" if sweeps(self.sampling) else "steps"
 
     @property
     def times(self) -> int:
-        """How often the sampler is used: epochs of passes, or steps."""
+        """How often the sampler is used."""
+        in_epochs = self.unit == "epochs"
         refuse(
-            (self.sweeps and self.steps is not None,
+            (in_epochs and self.steps is not None,
              f"{self.sampling} batches are counted in passes; use --epochs, not --steps."),
-            (not self.sweeps and self.epochs is not None and self.released == "all",
+            (not in_epochs and self.epochs is not None and self.released == "all",
              f"{self.sampling} sampling is counted in steps; use --steps, not --epochs."),
         )  # fmt: skip
-        times = self.epochs if self.sweeps else self.steps
+        times: int | None = getattr(self, self.unit)
         return 1 if times is None else times
-
-    def with_times(self, times: int) -> "Description":
-        """Return the same run with another number of steps or epochs."""
-        return replace(self, epochs=times) if self.sweeps else replace(self, steps=times)
 
     def _made(self, option: str, registry: dict[str, Any], noun: str) -> Any:
         """Return the entry of a registry that the options describe."""
@@ -156,8 +152,7 @@ class Description:
 
     def plan(self) -> plans.Plan:
         """Return the plan."""
-        wrong = self.released not in ("all", "last")
-        refuse((wrong, f"--released must be 'all' or 'last'; got {self.released!r}."))
+        _validate.choice("--released", self.released, ("all", "last"))
         noise = self._made("mechanism", mechanisms.MECHANISMS, "noise")
         batches = self._made("sampling", sampling.SAMPLERS, "sampling")
         if self.released == "all":
@@ -166,16 +161,10 @@ class Description:
             raise InvalidParameter("--released last needs --learning-rate.")
         epochs = self.steps if self.sampling == "full" and self.steps else self.epochs
         return plans.LastIterate(
-            noise,
-            batches,
-            epochs=1 if epochs is None else epochs,
-            loss=self.loss,
-            learning_rate=self.learning_rate,
-            regularization=self.regularization,
-            norm_bound=self.norm_bound,
-            loss_parameter=self.loss_parameter,
-            size=self.size,
-        )
+            noise, batches, epochs=1 if epochs is None else epochs, loss=self.loss,
+            learning_rate=self.learning_rate, regularization=self.regularization,
+            norm_bound=self.norm_bound, loss_parameter=self.loss_parameter, size=self.size,
+        )  # fmt: skip
 
 
 @partial(takes, Description)
@@ -195,12 +184,11 @@ def account(run: Description) -> None:
         raise InvalidParameter(f"--find {run.find} needs --epsilon, which the run is to fit.")
     plan = run.plan()
     lower, upper = accounting.bracket(plan, delta=run.delta, adjacency=relation)
-    rows = []
-    if not found:  # every accountant, loosest idea first
-        rows = [
-            (name, kind.summary, _by(kind, plan, run.delta, relation))
-            for name, kind in accounting.ACCOUNTANTS.items()
-        ]
+    asked_all = {} if found else accounting.ACCOUNTANTS  # loosest idea first
+    rows = [
+        (name, kind.summary, _by(kind, plan, run.delta, relation))
+        for name, kind in asked_all.items()
+    ]
     if run.plot is not None:
         _draw(run, relation, run.plot)
     if run.json:
@@ -217,10 +205,12 @@ def account(run: Description) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for name, value in found.items():
         console.print(f"[bold]{name}[/bold] = {value:.8g}   (target epsilon {run.epsilon:g})")
-    console.print(f"[bold]plan[/bold]       {plan}")
-    console.print(f"[bold]relation[/bold]   {relation}    [bold]delta[/bold] {run.delta:g}")
     shown = f"{upper:.5g}" if math.isfinite(upper) else "none: no theorem bounds this run"
-    console.print(f"[bold]epsilon[/bold]    {shown}   (certified: true value >= {lower:.5g})")
+    console.print(
+        f"[bold]plan[/bold]       {plan}\n"
+        f"[bold]relation[/bold]   {relation}    [bold]delta[/bold] {run.delta:g}\n"
+        f"[bold]epsilon[/bold]    {shown}   (certified: true value >= {lower:.5g})"
+    )
     if rows:
         shown_rows = [
             (name, f"{value:.5g}" if math.isfinite(value) else "no bound", summary)
@@ -245,10 +235,11 @@ def _found(
          f"--find rate needs --sampling {with_rate}."),
     )  # fmt: skip
 
+    name = {"noise": "noise_multiplier", "rate": "rate", "steps": run.unit}[find]
+
     def changed(x: float) -> Description:
-        if find == "noise":
-            return replace(run, noise_multiplier=x)
-        return replace(run, rate=x) if find == "rate" else run.with_times(int(x))
+        value: Any = int(x) if find == "steps" else x
+        return replace(run, **{name: value})
 
     value = accounting.calibrate(
         lambda x: changed(x).plan(),
@@ -257,8 +248,7 @@ def _found(
         adjacency=relation,
         find=find,  # type: ignore[arg-type]
     )
-    names = {"noise": "noise_multiplier", "rate": "rate"}
-    return changed(value), {names.get(find, "epochs" if run.sweeps else "steps"): value}
+    return changed(value), {name: value}
 
 
 def _finite(value: float) -> float | None:
@@ -286,7 +276,7 @@ def _draw(run: Description, relation: Adjacency, path: str) -> None:
 
     last = max(run.times, 2)
     counts = np.unique(np.geomspace(1, last, min(last, 16)).round().astype(int))
-    each = [run.with_times(int(count)).plan() for count in counts]
+    each = [replace(run, **{run.unit: count.item()}).plan() for count in counts]
     brackets = np.array(
         [accounting.bracket(plan, delta=run.delta, adjacency=relation) for plan in each]
     )
@@ -305,20 +295,14 @@ def _draw(run: Description, relation: Adjacency, path: str) -> None:
     )  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlabel("epochs" if run.sweeps else "steps")
+    axes.set_xlabel(run.unit)
     axes.set_ylabel(f"ε at δ = {run.delta:g}, {relation}")
     axes.grid(alpha=0.3, which="both", lw=0.5)
     # Outside the axes: no curve can run through it, whatever the run.
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    axes.set_title(_title(run), fontsize=11)
+    noise = "" if run.noise_multiplier is None else f", multiplier {run.noise_multiplier:g}"
+    needed = [getattr(run, name) for name in required(_SAMPLERS[run.sampling])[:1]]
+    detail = "".join(f" ({value:g})" for value in needed if value is not None)
+    axes.set_title(f"{run.mechanism} noise{noise}; {run.sampling}{detail}", fontsize=11)
     write_figure(figure, target)
     pyplot.close(figure)
-
-
-def _title(run: Description) -> str:
-    noise = f"{run.mechanism} noise"
-    if run.noise_multiplier is not None:
-        noise += f", multiplier {run.noise_multiplier:g}"
-    needed = required(_SAMPLERS[run.sampling])
-    detail = getattr(run, needed[0]) if needed else None
-    return f"{noise}; {run.sampling}" + (f" ({detail:g})" if detail is not None else "")

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,12 +84,11 @@ def audit(
     from noisette.audit.whitebox.from_outside import check_tables
     from noisette.audit.worlds import jobs as processes
 
-    if epsilon is not None:
-        _validate.epsilon(epsilon)
-    if delta is not None:
-        _validate.delta(delta)
-    if runs is not None:
-        _validate.integer("runs", runs, least=LEAST_RUNS)
+    whole = partial(_validate.integer, "runs", least=LEAST_RUNS)
+    checks = ((epsilon, _validate.epsilon), (delta, _validate.delta), (runs, whole))
+    for value, check in checks:
+        if value is not None:
+            check(value)
     _validate.fraction("confidence", confidence)
     processes(jobs)
     page = None if report is None else Path(report)
@@ -179,7 +179,21 @@ def _from_file(
 
 def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
     """Return the estimator that an import path names, built with the claimed epsilon."""
-    found = _imported(target)
+    module, colon, name = target.partition(":")
+    if not colon:
+        module, _, name = target.rpartition(".")
+    refuse(
+        (not module or not name,
+         f"{target!r} is neither a file nor an import path such as package.module:name."),
+    )  # fmt: skip
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, so that one's own module is found
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise InvalidParameter(f"cannot import {target}: {error}.") from None
+    except AttributeError:
+        raise InvalidParameter(f"the module {module} has no {name}.") from None
     if not isinstance(found, type) and hasattr(found, "fit"):
         return found
     refuse(
@@ -200,26 +214,8 @@ def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
     except NoisetteError:
         raise
     except TypeError as error:
-        name = found.__name__ if isinstance(found, type) else target
-        raise InvalidParameter(f"{name} cannot be built: {error}.") from None
-    bare = not isinstance(found, type) and not hasattr(made, "fit")
-    refuse((bare, f"{target} returned a {type(made).__name__}, which has no fit."))
+        built = found.__name__ if isinstance(found, type) else target
+        raise InvalidParameter(f"{built} cannot be built: {error}.") from None
+    if not isinstance(found, type) and not hasattr(made, "fit"):
+        raise InvalidParameter(f"{target} returned a {type(made).__name__}, which has no fit.")
     return made
-
-
-def _imported(target: str) -> Any:
-    module, colon, name = target.partition(":")
-    if not colon:
-        module, _, name = target.rpartition(".")
-    refuse(
-        (not module or not name,
-         f"{target!r} is neither a file nor an import path such as package.module:name."),
-    )  # fmt: skip
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does, so that one's own module is found
-    try:
-        return getattr(importlib.import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise InvalidParameter(f"cannot import {target}: {error}.") from None
-    except AttributeError:
-        raise InvalidParameter(f"the module {module} has no {name}.") from None

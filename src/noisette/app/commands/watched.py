@@ -26,7 +26,6 @@ from noisette.app.commands.console import (
     as_ctrl_c,
     check_file,
     code_of,
-    refuse,
     say,
     warn,
 )
@@ -72,10 +71,8 @@ class WatchedLedger(Ledger):
 
     def about(self, columns: Mapping[str, str], same_people: bool | None) -> None:
         """Say which table it is; refuse one that another ledger knows, until somebody answers."""
-        if not self.lasting:
-            return
-        self.columns = columns
-        for other in self.matching(columns):
+        self.columns = columns if self.lasting else None
+        for other in self.matching(columns) if self.lasting else ():
             if same_people is None:
                 raise InvalidParameter(
                     f"{other} keeps account of a table with the same columns; say --same-people "
@@ -179,11 +176,11 @@ def keeping(
 
     target = Path(f"{usual}-{secrets.token_hex(3)}.json") if out is None else out
     check_file(target, force=force)
-    refuse(
-        (clear_away(_validate.real_path(target)) is not None,
-         f"a command that was stopped left what is to be in {target}, which is paid for; bring it "
-         f"back with: noisette recover {target}."),
-    )  # fmt: skip
+    if clear_away(_validate.real_path(target)) is not None:
+        raise InvalidParameter(
+            f"a command that was stopped left what is to be in {target}, which is paid for; bring "
+            f"it back with: noisette recover {target}."
+        )
     with draft_of(target) as draft:
         draft.reserve(_ROOM)
         budget.draft = draft
@@ -205,21 +202,21 @@ def keeping(
 
 def outcome(place: str | None, ledger: WatchedLedger) -> tuple[str, int | None]:
     """Return what is true of money and result, and the exit code if a command stops with it."""
-    kept = None if ledger.draft is None else ledger.draft.place
-    name = None if place is None else shown_place(place, ledger)
-    booked = ledger.last_charge is not None
-    if kept is not None:
-        assert ledger.draft is not None
-        words = f"the result is whole, in {kept}"
-        if kept == ledger.draft.new:
-            words += f" (noisette recover {ledger.draft.path} gives it a name)"
-        return words + (f", and {name} was charged for it" if name else ""), KEPT
+    name = "" if place is None else shown_place(place, ledger)
+    paid, draft = f", and {name} was charged for it" if name else "", ledger.draft
+    if draft is not None and draft.place is not None:
+        unnamed = f" (noisette recover {draft.path} gives it a name)"
+        return (
+            f"the result is whole, in {draft.place}{unnamed * (draft.place == draft.new)}{paid}",
+            KEPT,
+        )
     if ledger.printed:
-        return "the answer was printed" + (f", and {name} was charged for it" if name else ""), KEPT
-    if name is None or not ledger.asked:
+        return f"the answer was printed{paid}", KEPT
+    if not name or not ledger.asked:
         return "nothing was written and nothing was charged", None
-    state = "was charged" if booked else "may have been charged"
-    listed = f": noisette ledger {name} lists it as paid, not collected" if booked else ""
+    state, listed = "may have been charged", ""
+    if ledger.last_charge is not None:
+        state, listed = "was charged", f": noisette ledger {name} lists it as paid, not collected"
     return f"nothing was written, but {name} {state} and a charge is never returned{listed}", None
 
 
@@ -246,12 +243,11 @@ def recover(
     """
     place = _validate.real_path(folder)
     said = [_finished(each, ledger, asked=each.path == place) for each in _found(folder, place)]
+    lines = [f"{each['draft']}: {each['state']}" for each in said]
     if json:
         print(json_text.dumps({"drafts": said}))
-    elif said:
-        say(*(f"{each['draft']}: {each['state']}" for each in said))
     else:
-        say(f"there is nothing to recover in {folder}")
+        say(*(lines or [f"there is nothing to recover in {folder}"]))
 
 
 def _found(folder: Path, place: Path) -> "list[Draft]":
@@ -278,17 +274,15 @@ def _finished(draft: "Draft", ledger: str | None, *, asked: bool) -> dict[str, A
     """Finish one draft; say what became of it."""
     from noisette.tables import read_model
 
-    place = None
+    place, state = None, "not finished: nothing to bring back; removed"
     with contextlib.ExitStack() as held:
         if not (draft.here or asked):
             state = "made on another machine; recover it there, or name it here"
         elif not held.enter_context(draft.unused(asked=asked)):
-            state = "in use; left alone"
-            if draft.lockless:
-                state = "perhaps in use, for there are no locks here; else name it"
+            unlocked = "perhaps in use, for there are no locks here; else name it"
+            state = unlocked if draft.lockless else "in use; left alone"
         else:
             try:
-                state = "not finished: nothing to bring back; removed"
                 if draft.is_whole():
                     if draft.new.is_dir():
                         read_model(draft.new)
@@ -311,14 +305,13 @@ def _collected(place: Path, address: str) -> str:
     from noisette.audit.receipts import read_receipt
     from noisette.tables.folders import MODEL, RECEIPT
 
-    single = not place.is_dir()
+    model, paid = (place / MODEL, place / RECEIPT) if place.is_dir() else (place, place)
     try:
-        receipt, ledger = read_receipt(place if single else place / RECEIPT), Ledger.open(address)
+        receipt, ledger = read_receipt(paid), Ledger.open(address)
         number = 0 if receipt is None else receipt["charge"]
         if ledger.receipt(number) != receipt:
             return "; the ledger has no charge for it"
-        model = (place if single else place / MODEL).read_bytes()
-        ledger.collect(number, hashlib.sha256(model).hexdigest())
+        ledger.collect(number, hashlib.sha256(model.read_bytes()).hexdigest())
     except (OSError, NoisetteError):
         return "; the ledger has no charge for it, or cannot be read"
     return "; the ledger notes that it was collected"

@@ -16,9 +16,6 @@ from noisette.tables import template
 from noisette.tables.kinds.facts import UNKNOWN
 from noisette.tables.reading import is_parquet
 
-HEADERS = ("auto", "names", "row")
-"""What the first line of a CSV file is: names if that is beyond doubt, surely names, or a row."""
-
 _ENDINGS = (".csv", ".tsv", ".txt", ".data", ".gz", ".parquet", ".pq")
 _WORKBOOKS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 _MOST_COLUMNS = 2000
@@ -133,6 +130,7 @@ def choose(
         kind=InvalidData,
     )  # fmt: skip
     stamp = _stamp(path)
+    # what the first line is: names if that is beyond doubt, surely names, or a row
     first = {"auto": None, "names": True, "row": False}.get(header)
     try:
         node = tomllib.loads(template(path, header=first, encoding=encoding, learn=True))

@@ -16,7 +16,7 @@ from noisette import _validate
 from noisette._validate import visible
 from noisette.app.job import Job
 from noisette.app.studio import pages
-from noisette.app.studio.chosen import HEADERS, choose, entries, listed, on_page
+from noisette.app.studio.chosen import choose, entries, listed, on_page
 from noisette.app.studio.facts import UNITS, WRITTEN, schema_from
 from noisette.app.studio.forecast import (
     DELTAS,
@@ -85,7 +85,7 @@ class Steps:
         asked["path"] = form.get("pick") or form.get("path", "")
         return self._page(
             "table", None, entries=found, place=str(place), above=str(place.parent), form=asked,
-            error=error, headers=HEADERS, models=models_in(self._studio.folder),
+            error=error, models=models_in(self._studio.folder),
         )  # fmt: skip
 
     def take_table(self, request: Request, form: Form) -> Response:
@@ -133,7 +133,7 @@ class Steps:
         return self._page(
             "budget", walk, form=form, deltas=[*DELTAS, *[fit] * (fit not in DELTAS)],
             models=MODELS, relations=RELATIONS, error=error, unit=walk.facts.protected,
-            number=walk.facts.target_bounds is not None, persons=walk.facts.whose.grouped,
+            persons=walk.facts.whose.grouped,
             schema_text=toml.dumps(walk.facts.source), schema_file=str(walk.job.schema),
             **self._outlook(walk, asked),
         )  # fmt: skip
