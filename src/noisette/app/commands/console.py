@@ -160,7 +160,6 @@ KEPT = 3
 
 finished = ""
 """What a command has done that paid for it and came to its end, for whatever fails after it."""
-_NAMES = ("SIGTERM", "SIGHUP")
 
 
 class Stopped(NoisetteError):
@@ -172,16 +171,11 @@ class Stopped(NoisetteError):
 
 
 class Signalled(KeyboardInterrupt):
-    """A signal that is treated as Ctrl-C; its argument is the number."""
-
-
-def code_of(stop: KeyboardInterrupt) -> int:
-    """Return the exit code that a shell gives to a process ended by that signal."""
-    return 128 + int(stop.args[0] if isinstance(stop, Signalled) else signal.SIGINT)
+    """A signal that is treated as Ctrl-C; its argument is the exit code that shells give to it."""
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    raise Signalled(number)
+    raise Signalled(128 + number)
 
 
 @contextlib.contextmanager
@@ -189,7 +183,7 @@ def as_ctrl_c() -> Iterator[None]:
     """Let `kill` and a closed terminal clean up as Ctrl-C does; what was ignored stays ignored."""
     changed = []
     try:
-        for name in _NAMES:
+        for name in ("SIGTERM", "SIGHUP"):
             number = getattr(signal, name, None)  # Windows lacks one
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:
                 with contextlib.suppress(ValueError):  # handlers belong to the main thread

@@ -293,22 +293,10 @@ def doubts_of(model: Any) -> tuple[list[str], list[str]]:
     return rare, [note for note in notes if LIMITS in note]
 
 
-def _tested_lines(model: Any) -> list[str]:
-    """Return the scores on test people in a few lines; without them, what speaks against it."""
-    rare, cut = doubts_of(model)
-    lines = [
-        f"{name} {score} on other people, part of the guarantee" for name, score in scores_of(model)
-    ]
-    if lines:
-        return [
-            *lines,
-            *filter(None, [getattr(model.test_, "scope", ""), *cut, model.test_.verdict()]),
-        ]
-    hint = (
-        "a training with --class-weight balanced lets it count as much as the other, one with "
-        "--test-share 0.2 is scored on other people; each costs its own epsilon"
-    )
-    return [*rare, *([hint] * len(rare)), *cut]
+_HINT = (
+    "a training with --class-weight balanced lets it count as much as the other, one with "
+    "--test-share 0.2 is scored on other people; each costs its own epsilon"
+)
 
 
 def _report_training(
@@ -337,7 +325,14 @@ def _report_training(
             answer["ledger"] = {"file": name, "spent": spent, "remaining": left}
         print(json_module.dumps(answer))
         return
-    lines = [done(fitted.model), *_tested_lines(fitted.model)]
+    scores, (rare, cut) = scores_of(fitted.model), doubts_of(fitted.model)
+    lines = [done(fitted.model)]
+    lines += [f"{what} {score} on other people, part of the guarantee" for what, score in scores]
+    if scores:
+        tested = fitted.model.test_
+        lines += filter(None, [getattr(tested, "scope", ""), *cut, tested.verdict()])
+    else:  # what speaks against it
+        lines += [*rare, *[_HINT] * len(rare), *cut]
     if name and budget.rule == "sums" and left is not None:
         lines.append(f"ledger {name}: epsilon {left[0]:.6g} and delta {left[1]:g} are left")
     elif name:

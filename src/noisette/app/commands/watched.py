@@ -25,7 +25,6 @@ from noisette.app.commands.console import (
     Stopped,
     as_ctrl_c,
     check_file,
-    code_of,
     say,
     warn,
 )
@@ -148,7 +147,7 @@ def spending(
     except (KeyboardInterrupt, Exception) as error:
         words, code = outcome(place, ledger)
         if isinstance(error, KeyboardInterrupt):
-            raise Stopped(f"stopped; {words}.", code or code_of(error)) from None
+            raise Stopped(f"stopped; {words}.", code or (*error.args, 130)[0]) from None
         if isinstance(error, OSError | UnicodeEncodeError):
             if ledger.printing:
                 raise

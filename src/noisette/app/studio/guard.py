@@ -9,11 +9,14 @@ is bound to a secret path: a server of somebody else on another port of this mac
 import contextlib
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -81,21 +84,19 @@ class Guard:
         if scope["type"] != "http":  # there are no websockets here
             await send({"type": "websocket.close", "code": 1008})
             return
-        headers: dict[str, str] = {}
-        doubled = False
-        for name, value in scope["headers"]:
-            key = name.decode("latin-1")
-            doubled |= key in headers and key in ("host", "origin", "content-length")
-            headers[key] = value.decode("latin-1")
+        headers = Headers(scope=scope)
+        once = ("host", "origin", "content-length", "sec-fetch-site")
+        doubled = any(len(headers.getlist(name)) > 1 for name in once)
         refusal = "that request is not clear." if doubled else self._refusal(scope, headers)
         if refusal:
-            await _send(send, 403, f"noisette: {refusal}\n", "text/plain", [])
+            refused = PlainTextResponse(f"noisette: {refusal}\n", 403, _HEADERS)
+            await refused(scope, receive, send)
         elif scope["path"] == "/":
-            await self._welcome(send)
+            await self._welcome()(scope, receive, send)
         else:
             await self._inside(scope, receive, send)
 
-    async def _welcome(self, send: Send) -> None:
+    def _welcome(self) -> Response:
         """Give the cookie, and lead on from this page.
 
         Not by a redirect: to a person who came by a link elsewhere, that would be one more step of
@@ -108,9 +109,9 @@ class Guard:
             f'<link rel="icon" href="data:,"><meta http-equiv="refresh" content="0; url={place}">'
             f'<p><a href="{place}">Open the studio</a></p></html>'
         )
-        await _send(send, 200, body, "text/html", [("set-cookie", cookie)])
+        return HTMLResponse(body, headers=_HEADERS | {"set-cookie": cookie})
 
-    def _refusal(self, scope: Scope, headers: dict[str, str]) -> str:
+    def _refusal(self, scope: Scope, headers: Mapping[str, str]) -> str:
         """Return why a request is not answered; nothing if it is."""
         reads, length = scope["method"] in ("GET", "HEAD"), headers.get("content-length", "")
         if scope["path"] == "/":
@@ -139,26 +140,11 @@ class Guard:
 
         async def headed(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                known = {name.lower() for name, _ in message["headers"]}
-                more = [(k.encode(), v.encode()) for k, v in _HEADERS.items()]
-                message["headers"] = [
-                    *message["headers"], *(each for each in more if each[0] not in known),
-                ]  # fmt: skip
+                known = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    known.setdefault(name, value)
             await send(message)
 
         # A fault was answered within; a server would log it, and its text may quote a cell.
         with contextlib.suppress(Exception):
             await self._app(scope, receive, headed)
-
-
-async def _send(send: Send, status: int, text: str, kind: str, more: list[tuple[str, str]]) -> None:
-    body = text.encode()
-    headers = [
-        ("content-type", f"{kind}; charset=utf-8"),
-        ("content-length", str(len(body))),
-        *_HEADERS.items(),
-        *more,
-    ]
-    start = {"type": "http.response.start", "status": status}
-    await send({**start, "headers": [(k.encode(), v.encode()) for k, v in headers]})
-    await send({"type": "http.response.body", "body": body})
