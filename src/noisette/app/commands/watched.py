@@ -22,6 +22,7 @@ from noisette.app.commands import console
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import (
     KEPT,
+    Signalled,
     Stopped,
     as_ctrl_c,
     check_file,
@@ -147,7 +148,8 @@ def spending(
     except (KeyboardInterrupt, Exception) as error:
         words, code = outcome(place, ledger)
         if isinstance(error, KeyboardInterrupt):
-            raise Stopped(f"stopped; {words}.", code or (*error.args, 130)[0]) from None
+            ended = error.args[0] if isinstance(error, Signalled) else 130
+            raise Stopped(f"stopped; {words}.", code or ended) from None
         if isinstance(error, OSError | UnicodeEncodeError):
             if ledger.printing:
                 raise
