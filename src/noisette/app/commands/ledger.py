@@ -81,10 +81,8 @@ def ledger(
     [bold]Example[/bold]: noisette ledger patients.ledger --epsilon 3 --delta 1e-6
     """
     from noisette.app.commands.watched import shown_place
-    from noisette.audit.receipts import check_charges
     from noisette.core.ledger import Ledger
     from noisette.core.storage import is_address, ledgers_at
-    from noisette.report import ledger_page
 
     if is_address(place) and "#" not in place and epsilon is None:
         refuse((html is not None, "a page is about one ledger; end the address with #NAME."))
@@ -97,10 +95,14 @@ def ledger(
         if title is not None:
             opened.answer(title, same=same)
     if check:
+        from noisette.audit.receipts import check_charges
+
         check_charges(opened)
     if copy is not None:
         opened.copy_to(copy)
     if html is not None:  # its title is the name of the file, or the address without a password
+        from noisette.report import ledger_page
+
         title = opened.title if is_address(place) else readable(Path(opened.title).name)
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         write_text(html, ledger_page(opened, title, today), force=force)
