@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from noisette import _validate
 from noisette.audit import bounds
 from noisette.audit.bounds import Betting, best_stake
 from noisette.audit.events import Event, Outcome, repeats
-from noisette.audit.findings import Finding, Verdict
+from noisette.audit.findings import Finding, Result, Verdict
 from noisette.audit.worlds import Output, World, bar, jobs, refuse_generators, running
 from noisette.errors import InvalidParameter
 
@@ -31,34 +31,34 @@ Path = Callable[[float], tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class TwoWorlds:
+class TwoWorlds(Result):
     """The result of a two-world audit, as `two_worlds` and `gdp_two_worlds` return it.
 
     Parameters
     ----------
     attack : str
         The name of the test.
-    epsilon_lower : float
-        A lower bound on epsilon at the delta of `claim`, right with probability at least
-        `confidence` (together with `repeated`).
     claim : tuple of float
         The pair that was tested: the stated one or, for a `Guarantee`, another point of the
         curve that it promises.
-    event : str
-        The event that tells the worlds apart, in words.
+    epsilon_lower : float
+        A lower bound on epsilon at the delta of `claim`, right with probability at least
+        `confidence` (together with `repeated`).
     confidence : float
         A false alarm has probability at most 1 - confidence.
     verdict : {"violated", "consistent", "not applicable"}
         Whether the claim is refuted.
     runs : int
         How many fits were made.
+    detail : str
+        One plain sentence for a reviewer.
+    event : str
+        The event that tells the worlds apart, in words.
     counts : tuple of int
         The numbers (k, n, k', n'): how often the event happened, first in the world where it is
         likely.
     stopped_early : bool
         Whether the claim was refuted before all runs were made.
-    finding : Finding
-        The same for an `AuditReport`.
     repeated : Finding, optional
         Whether noise was used twice.
     mu_lower : float, optional
@@ -78,26 +78,11 @@ class TwoWorlds:
 
     """
 
-    attack: str
-    epsilon_lower: float
-    claim: tuple[float, float]
     event: str
-    confidence: float
-    verdict: Verdict
-    runs: int
     counts: tuple[int, int, int, int]
     stopped_early: bool
-    finding: Finding
     repeated: Finding | None = None
     mu_lower: float | None = None
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """All findings, for an `AuditReport`."""
-        return (self.finding,) if self.repeated is None else (self.finding, self.repeated)
-
-    def __str__(self) -> str:
-        return "\n".join(f"{each.verdict}: {each.detail}" for each in self.findings)
 
 
 class Test:
@@ -160,20 +145,14 @@ def pair_test(
     )  # fmt: skip
 
 
-class BestTest(NamedTuple):
-    """What the tests say: the best one, its claim, the lower bound, a sentence, mu."""
-
-    best: Test
-    pair: tuple[float, float]
-    lower: float
-    text: str
-    mu: float | None = None
+Told = tuple[tuple[float, float], float, str, float | None]
+"""The claim that a test speaks of, the lower bound on epsilon, a sentence, the one on mu."""
 
 
 def audited(
     make_model: Callable[[], Any], worlds: tuple[Data, Data], pair: tuple[float, float],
     chosen: Callable[[Outcomes, Outcomes, float], list[Test]],
-    told: Callable[[list[Test]], BestTest], *,
+    told: Callable[[Test], Told], *,
     statistic: Callable[[Any], float] | None, runs: int, confidence: float, pilot: int | None,
     early_stop: bool, output: Output | None, n_jobs: int, progress: bool, name: str,
 ) -> TwoWorlds:  # fmt: skip
@@ -207,19 +186,18 @@ def audited(
             done, size = done + count, min(2 * size, 4096)
     for test in (*tests, *repeated):
         test.conclude(finished=not stopped)
-    best, claim, lower, text, mu = told(tests)
-    runs = 2 * (pilot + done)
+    best = max(tests, key=lambda test: (test.rejected, test.lower - test.claimed))
+    claim, lower, text, mu = told(best)
+    runs, twin = 2 * (pilot + done), None
     detail = f"The event '{best.event}' came {best.counted()}, so {text}."
-    finding = Finding(name, claim, lower, confidence, best.verdict, runs, detail)
-    twin = None
     if output is not None:
         twin = _repeated_finding(Finding(
             f"{name}/repeated noise", claim, 0.0, confidence, "consistent", runs,
             "No two runs released the same numbers and no part of a release repeated.",
         ), repeated, shown)  # fmt: skip
     return TwoWorlds(
-        name, lower, claim, str(best.event), confidence, best.verdict, runs, best.counts, stopped,
-        finding, twin, mu,
+        name, claim, lower, confidence, best.verdict, runs, detail, str(best.event), best.counts,
+        stopped, twin, mu,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,6 @@ class Outcome:
     vector: Floats | None = None  # the released numbers, where no statistic was given
     digest: Hashable = None  # of everything released
     pattern: Hashable = None  # which parts of the release are equal bit by bit
-
-
-class Event(Protocol):
-    """A set of outcomes."""
-
-    def happened(self, outcomes: Sequence[Outcome]) -> Bools:
-        """Return, for each outcome, whether it lies in the event."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +156,10 @@ class Box:
         return " and ".join(parts) or "always"
 
 
+Event = Threshold | Repetition | Box
+"""A set of outcomes; `happened` says of each outcome whether it lies in it."""
+
+
 def vectors(outcomes: Sequence[Outcome], least: int = 1) -> Floats:
     """The released numbers, one row for each run and at least `least` columns.
 
@@ -233,8 +230,6 @@ def _telling(x: Floats, y: Floats) -> list[int]:
         return float(np.max([np.abs(one - other) for one, other in below]))
 
     order = range(x.shape[1])
-    return (
-        list(order)
-        if len(order) <= _MOST_NUMBERS
-        else sorted(order, key=measure, reverse=True)[:_MOST_NUMBERS]
-    )
+    if len(order) <= _MOST_NUMBERS:
+        return list(order)
+    return sorted(order, key=measure, reverse=True)[:_MOST_NUMBERS]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal, TypeAlias, get_args
 
 from noisette import _validate
@@ -93,6 +93,25 @@ class Finding:
         if self.epsilon_lower is not None and math.isinf(self.epsilon_lower):
             out["epsilon_lower"] = "inf"
         return out
+
+
+@dataclass(frozen=True)
+class Result(Finding):
+    """A finding and the numbers behind it; `repeated`, where there is one, is about noise."""
+
+    @property
+    def finding(self) -> Finding:
+        """The same without the numbers, for an `AuditReport`."""
+        return Finding(*(getattr(self, each.name) for each in fields(Finding)))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings, for an `AuditReport`."""
+        repeated = getattr(self, "repeated", None)
+        return (self.finding,) if repeated is None else (self.finding, repeated)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{each.verdict}: {each.detail}" for each in self.findings)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,22 +46,22 @@ class Table:
                 row, lambda cells: None if row.dtype == object else np.nan
             )
         others = [each for each in self.room.classes if each != label]
-        return [
-            *(Family(name, self, partial(_moved, of, label), n) for name, (of, n) in moves.items()),
-            Family("another label", self, lambda j: (row, others[j]), len(others)),
-        ]
+        near = 1 if self.room.adjacency is not Adjacency.ZERO_OUT or self.blankable else 2
+        apart = near, 1 if self.room.adjacency is Adjacency.REPLACE_ONE else 2
+
+        def moved(of: Callable[[int], Any], j: int) -> Data:
+            return self.data(None if j == 0 else (of(j - 1), label))
+
+        def relabelled(j: int) -> Data:
+            return self.data(None if j == 0 else (row, others[j - 1]))
+
+        families = [Family(each, partial(moved, of), n, apart) for each, (of, n) in moves.items()]
+        return [*families, Family("another label", relabelled, len(others), apart)]
 
     @property
     def blankable(self) -> bool:
         """Whether ``fit`` can be told that a record is blank; a level per person is public."""
         return self.room.null != "sample_epsilon"
-
-    @property
-    def apart(self) -> tuple[int, int]:
-        """How many changes lie between number 0 and another data set, and between two others."""
-        if self.room.adjacency is Adjacency.REPLACE_ONE:
-            return 1, 1
-        return 1 if self.room.adjacency is Adjacency.ADD_REMOVE or self.blankable else 2, 2
 
     def data(self, record: Record | None) -> Data:
         """Return the table with this last record; None: missing, blank, else an ordinary one."""
@@ -82,22 +82,14 @@ class Table:
         return Data(self.wrapped(rows), np.asarray(labels), options)
 
 
-def _moved(row: Callable[[int], Any], label: Any, j: int) -> Record:
-    return row(j), label
-
-
-@dataclass(frozen=True)
-class Family:
-    """Records for the last row of one table, each different from all others."""
+class Family(NamedTuple):
+    """Data sets by number: number 0 is without the record, which is another one in all others."""
 
     name: str
-    table: Table
-    record: Callable[[int], Record]
+    world: Callable[[int], Data]
     size: int
-
-    def world(self, j: int) -> Data:
-        """Return the data set number j; number 0 is the one without the record."""
-        return self.table.data(None if j == 0 else self.record(j - 1))
+    apart: tuple[int, int]
+    """How many changes lie between number 0 and another data set, and between two others."""
 
 
 def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from noisette import _validate
 from noisette.audit import bounds
-from noisette.audit.findings import ClaimLike, Finding, Verdict, pairs_of
+from noisette.audit.findings import ClaimLike, Result, Verdict, pairs_of
 from noisette.audit.worlds import fitted
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
@@ -31,25 +31,29 @@ Score = Callable[[Any, Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class OneRun:
+class OneRun(Result):
     """The result of a one-run audit, as `one_run` returns it.
 
     Parameters
     ----------
-    epsilon_lower : float
-        A lower bound on epsilon at the claimed delta.
+    attack : str
+        The name of the test.
     claim : tuple of float
         The claimed (epsilon, delta).
-    p_value : float
-        The probability of so many right guesses if the claim is true, at most.
-    canaries, guesses, correct : int
-        How many there were, were made, and were right.
+    epsilon_lower : float
+        A lower bound on epsilon at the claimed delta.
     confidence : float
         The bound is right with at least this probability.
     verdict : {"violated", "consistent", "not applicable"}
         Whether the claim is refuted.
-    finding : Finding
-        The same for an `AuditReport`.
+    runs : int
+        How many fits were made, which is one.
+    detail : str
+        One plain sentence for a reviewer.
+    p_value : float
+        The probability of so many right guesses if the claim is true, at most.
+    canaries, guesses, correct : int
+        How many there were, were made, and were right.
 
     Examples
     --------
@@ -65,23 +69,10 @@ class OneRun:
 
     """
 
-    epsilon_lower: float
-    claim: tuple[float, float]
     p_value: float
     canaries: int
     guesses: int
     correct: int
-    confidence: float
-    verdict: Verdict
-    finding: Finding
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """The one finding, for an `AuditReport`."""
-        return (self.finding,)
-
-    def __str__(self) -> str:
-        return f"{self.verdict}: {self.finding.detail}"
 
 
 def log_likelihood(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
@@ -165,7 +156,15 @@ def one_run(
     r = _validate.integer("guesses", guesses, least=2)
     if r % 2 or r > m:
         raise InvalidParameter(f"guesses must be even and at most the {m} canaries; got {r}.")
-    _check_relation(claim, substitutes)
+    if isinstance(claim, Guarantee):
+        fixed_size = claim.adjacency is not Adjacency.ADD_REMOVE
+        if fixed_size and substitutes is None:
+            raise InvalidParameter(
+                f"the claim speaks of {claim.adjacency}, so pass substitutes=(X, y), the rows that "
+                "stand in for canaries that are out (rows of zeros for zero-out)."
+            )
+        if not fixed_size and substitutes is not None:
+            raise InvalidParameter("the claim speaks of add-remove, so leave substitutes away.")
     coins = (randomness or Randomness.secure()).generator.integers(0, 2, size=m).astype(bool)
     if substitutes is None:
         rows, labels = X[coins], y[coins]
@@ -190,8 +189,7 @@ def one_run(
         f"{correct} of {r} guesses about {m} canaries were right, so epsilon is at least "
         f"{lower:.3f}; under the claimed {epsilon:.4g} so many have probability {p_value:.3g}."
     )
-    finding = Finding(name, stated, lower, 1.0 - level, verdict, 1, detail)
-    return OneRun(lower, stated, p_value, m, r, correct, 1.0 - level, verdict, finding)
+    return OneRun(name, stated, lower, 1.0 - level, verdict, 1, detail, p_value, m, r, correct)
 
 
 def _right_guesses(scores: NDArray[np.float64], coins: NDArray[np.bool_], r: int) -> int:
@@ -207,19 +205,6 @@ def _pair(name: str, data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
     if X.ndim < 2 or y.shape != X.shape[:1] or not len(X):
         raise InvalidData(f"{name} must have rows X of two dimensions or more, and a label each.")
     return X, y
-
-
-def _check_relation(claim: ClaimLike, substitutes: Any) -> None:
-    if not isinstance(claim, Guarantee):
-        return
-    fixed_size = claim.adjacency is not Adjacency.ADD_REMOVE
-    if fixed_size and substitutes is None:
-        raise InvalidParameter(
-            f"the claim speaks of {claim.adjacency}, so pass substitutes=(X, y), the rows that "
-            "stand in for canaries that are out (rows of zeros for zero-out)."
-        )
-    if not fixed_size and substitutes is not None:
-        raise InvalidParameter("the claim speaks of add-remove, so leave substitutes away.")
 
 
 def _trained(train: Any, X: NDArray[Any], y: NDArray[Any]) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from noisette import _validate
 from noisette.audit import bounds
 from noisette.audit.bounds import odds
-from noisette.audit.engine import BestTest, Data, Outcomes, Test, TwoWorlds, audited, pair_test
+from noisette.audit.engine import Data, Outcomes, Test, Told, TwoWorlds, audited, pair_test
 from noisette.audit.events import Event, Score, best_box, best_threshold
 from noisette.audit.findings import ClaimLike, gaussian_mu, pairs_of
 from noisette.audit.worlds import Output, released
@@ -109,27 +109,23 @@ def two_worlds(
     """
     pairs = pairs_of(claim)
 
-    def choose(first: Outcomes, second: Outcomes, swapped: bool, level: float) -> Test:
-        candidates = []
-        for pair in pairs:
-            score = partial(bounds.epsilon_lower, delta=pair[1], level=level)
-            event = _best_event(first, second, score)
-            candidates.append((_growth(*event[1:], *pair), pair, event))
-        _, pair, event = max(candidates, key=lambda row: row[0])
-        return pair_test(event, swapped, pair, level, early_stop)
-
     def chosen(on_d: Outcomes, on_d_prime: Outcomes, level: float) -> list[Test]:
-        return [
-            choose(on_d, on_d_prime, False, level / 2.0),
-            choose(on_d_prime, on_d, True, level / 2.0),
-        ]
+        tests, level = [], level / 2.0
+        for first, second in ((on_d, on_d_prime), (on_d_prime, on_d)):
+            candidates = []
+            for pair in pairs:
+                score = partial(bounds.epsilon_lower, delta=pair[1], level=level)
+                event = _best_event(first, second, score)
+                candidates.append((_growth(*event[1:], *pair), pair, event))
+            _, pair, event = max(candidates, key=lambda row: row[0])
+            tests.append(pair_test(event, first is not on_d, pair, level, early_stop))
+        return tests
 
-    def told(tests: list[Test]) -> BestTest:
-        best = max(tests, key=lambda test: (test.rejected, test.lower - test.claimed))
+    def told(best: Test) -> Told:
         pair = best.path(best.claimed)
         at = f" at delta = {pair[1]:.3g}" if pair[1] else ""
         text = f"epsilon is at least {best.lower:.3f}{at}, claimed is {pair[0]:.4g}"
-        return BestTest(best, pair, best.lower, text)
+        return pair, best.lower, text, None
 
     return audited(
         make_model, (D, D_prime), pairs[0], chosen, told, statistic=statistic, runs=runs,
@@ -239,10 +235,9 @@ def gdp_two_worlds(
 
         return [Test(event, False, path, claimed, LARGEST_MU, bounds.mu_lower, level, early_stop)]
 
-    def told(tests: list[Test]) -> BestTest:
-        best = tests[0]
+    def told(best: Test) -> Told:
         text = f"mu is at least {best.lower:.3f}, claimed is {claimed:.4g}"
-        return BestTest(best, pair, gdp_epsilon(best.lower, delta), text, best.lower)
+        return pair, gdp_epsilon(best.lower, delta), text, best.lower
 
     pair = (gdp_epsilon(claimed, delta), delta)
     return audited(

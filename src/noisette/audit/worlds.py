@@ -44,25 +44,24 @@ def with_fresh_seed(model: Any) -> Any:
 
     None is left alone: it is what the users of a class get, and each worker process is new.
     """
-    deep = hasattr(model, "get_params") and hasattr(model, "set_params")
-    states = (
-        random_states(model) if deep else {"random_state": getattr(model, "random_state", None)}
-    )
-    for name, state in states.items():
-        if isinstance(state, int | np.integer) and not isinstance(state, bool):
-            seed = secrets.randbits(32)
-            if deep:
-                model.set_params(**{name: seed})
-            else:
-                model.random_state = seed
+    fresh = {
+        name: secrets.randbits(32)
+        for name, state in random_states(model).items()
+        if isinstance(state, int | np.integer) and not isinstance(state, bool)
+    }
+    if fresh and hasattr(model, "get_params") and hasattr(model, "set_params"):
+        model.set_params(**fresh)
+    elif fresh:
+        model.random_state = fresh["random_state"]
     return model
 
 
 def random_states(model: Any) -> dict[str, Any]:
     """Return the parameters ``random_state`` of an estimator and of the estimators inside it."""
-    parameters = model.get_params(deep=True)
-    named = [name for name in parameters if name.rpartition("__")[2] == "random_state"]
-    return {name: parameters[name] for name in named}
+    if not (hasattr(model, "get_params") and hasattr(model, "set_params")):
+        return {"random_state": getattr(model, "random_state", None)}
+    every = model.get_params(deep=True).items()
+    return {name: state for name, state in every if name.rpartition("__")[2] == "random_state"}
 
 
 def fitted(model: Any, data: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from noisette.audit.bounds import LARGEST_EPSILON, largest
 from noisette.audit.canaries import Data
 from noisette.audit.findings import Tally
-from noisette.audit.fitted_state import State, fitted_state
+from noisette.audit.fitted_state import Note, State, fitted_state
 from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import fitted
@@ -29,7 +29,7 @@ PILOTS = (2, 24)
 _MOST_FAMILIES = 12  # of all tables together; the level is shared among them
 _WIDE = 30
 _SHOWN = 8
-ABSENT, REFUSED = b"absent", b"refused"
+ABSENT, REFUSED = Note("", b"absent"), b"refused"
 
 
 def likelihood(k: int, pair: tuple[float, float]) -> float:
@@ -39,7 +39,9 @@ def likelihood(k: int, pair: tuple[float, float]) -> float:
     return min(1.0, (odds + (k - 1) * pair[1]) / (odds + k - 1))
 
 
-def least_epsilon(k: int, fits: int, claim: tuple[float, float], apart: int, level: float) -> float:
+def least_epsilon(
+    k: int, fits: float, claim: tuple[float, float], apart: int, level: float
+) -> float:
     """Return the largest epsilon that so many fits, all as foretold, refute at the level."""
 
     def refuted(epsilon: float) -> bool:
@@ -57,29 +59,47 @@ def _between(claim: tuple[float, float], apart: int) -> tuple[float, float]:
     return 2.0 * epsilon, min(1.0, delta * (1.0 + math.exp(min(epsilon, 700.0))))
 
 
+def _rounds(k: int, pair: tuple[float, float], level: float) -> float:
+    """Return how often k neighbours must all answer as foretold to refute the claim."""
+    chance = likelihood(k, pair)
+    return math.ceil(math.log(level) / (k * math.log(chance))) if chance < 1.0 else math.inf
+
+
 class _Design(NamedTuple):
-    """The worlds in which one suspect is tested, and how often in each of them."""
+    """The worlds in which one suspect is tested, how often in each of them, how many fits."""
 
     worlds: tuple[int, ...]
-    rounds: int
+    rounds: float
     apart: int
-
-    @property
-    def fits(self) -> int:
-        """Return how many fits the test takes."""
-        return len(self.worlds) * self.rounds
+    fits: float
 
 
 def attributes(subject: AuditedEstimator, *, level: float, most: int = MOST_FITS) -> Tally:
     """Compare everything that fitted models carry, on every kind of neighbour that they accept."""
-    hunt = _Hunt(
-        subject, Tally("fitted attributes", subject.claim, confidence=1.0 - level),
-        level / _MOST_FAMILIES, most,
-    )  # fmt: skip
+    out = Tally("fitted attributes", subject.claim, confidence=1.0 - level)
+    hunt = _Hunt(subject, out, level / _MOST_FAMILIES, most)
     for table in hunt.tables():
         for family in table.families(subject.takes_missing):
             hunt.decide(family, hunt.screened(family))
-    return hunt.reported()
+    # The outcome in words: the attributes are named, their values are not.
+    out.applies = bool(hunt.compared)
+    refused = "fit refused every table that the audit made up"
+    out.missing = "the fit leaves no attribute behind" if hunt.base else refused
+    out.note = f"{len(hunt.compared)} fitted attributes, none of which shows a record exactly"
+    guilty = sorted(hunt.guilty, key=lambda label: label.rpartition(".")[2].startswith("_"))
+    unsure = sorted(hunt.unsure - set(guilty))
+    out.fault(
+        f"fitted attributes that come again in every fit on the same data and are others "
+        f"on neighbours ({', '.join(sorted(set(hunt.guilty.values())))}), so that they "
+        f"show single records exactly: {_listed(guilty)}",
+        guilty,
+    )
+    if unsure and hunt.compared:
+        out.note = (
+            f"the same in every fit on one data set and different on a neighbour, but "
+            f"{most} fits cannot refute so weak a claim: {_listed(unsure)}"
+        )
+    return out
 
 
 class _Hunt:
@@ -88,10 +108,10 @@ class _Hunt:
     def __init__(self, subject: AuditedEstimator, out: Tally, level: float, most: int) -> None:
         self._subject, self._out, self._level, self._most = subject, out, level, most
         self._bare = subject.make(**subject.unseeded())
-        self._base: list[State] | None = None
-        self._guilty: dict[str, str] = {}
-        self._unsure: set[str] = set()
-        self._compared: set[str] = set()
+        self.base: list[State] = []
+        self.guilty: dict[str, str] = {}
+        self.unsure: set[str] = set()
+        self.compared: set[str] = set()
 
     # --- fits ---------------------------------------------------------------------------------
 
@@ -131,94 +151,65 @@ class _Hunt:
         base = self._fits(table.data(None), SCREEN)
         if base is None:
             return False
-        self._base = base
-        before = fitted_state(self._bare)
-        self._compared |= {n.label for path, n in base[0].items() if before.get(path) != n}
+        self.base, before = base, fitted_state(self._bare)
+        self.compared |= {n.label for path, n in base[0].items() if before.get(path) != n}
         return True
 
     # --- suspects and tests -------------------------------------------------------------------
 
     def screened(self, family: Family) -> dict[str, str]:
         """Return (path, label) of all that comes again on the same data, not on the neighbour."""
-        here, there = self._base or [], self._fits(family.world(1), SCREEN)
-        if there is None:
-            return {}
-        labels = {path: note.label for state in (*here, *there) for path, note in state.items()}
-        found = {}
-        for path, label in labels.items():
-            one, two = _values(here, path), _values(there, path)
-            again = max(len(one), len(two)) < SCREEN
-            if again and not one & two and label not in self._guilty:
-                found[path] = label
+        here, there, found = self.base, self._fits(family.world(1), SCREEN), {}
+        for state in (*here, *there) if there else ():
+            for path, (label, _) in state.items():
+                one, two = _values(here, path), _values(there or (), path)
+                again = max(len(one), len(two)) < SCREEN
+                if again and not one & two and label not in self.guilty:
+                    found[path] = label
         return found
 
     def decide(self, family: Family, suspects: dict[str, str]) -> None:
         """Foretell the values of the suspects on many neighbours, and see whether they come."""
-        claim, between = self._subject.claim, family.table.apart
-        for pilot in PILOTS if suspects else ():
-            level = self._level / len(PILOTS) / len(suspects)
-            count = min(_wanted(claim, between[1], level), self._most // pilot, family.size)
-            pilots = {j: self._fits(family.world(j), pilot) for j in range(count + 1)}
-            designs: dict[str, _Design] = {}
-            foretold: dict[str, dict[int, set[bytes]]] = {}
-            for path, label in suspects.items():
-                values = {j: _values(states, path) for j, states in pilots.items() if states}
-                foretold[path], design = values, _design(values, between, claim, level)
-                if design is not None and design.fits <= self._most:
-                    designs[path] = design
-                elif design is not None:
-                    self._unsure.add(label)
-            for path in self._met(family, designs, foretold):
-                worlds, _, apart = designs[path]
-                self._guilty.setdefault(suspects[path], family.name)
-                fits = designs[path].fits
-                self._out.at_least(least_epsilon(len(worlds), fits, claim, apart, level))
-            suspects = {
-                path: suspects[path] for path in designs if suspects[path] not in self._guilty
-            }
+        claim, between = self._subject.claim, family.apart
+        for pilot in PILOTS:
             if not suspects:
                 return
+            level = self._level / len(PILOTS) / len(suspects)
+            pair = _between(claim, between[1])
+            wanted = next((k for k in range(4, 500) if _rounds(k, pair, level) <= 1), 500)
+            count = min(wanted, self._most // pilot, family.size)
+            pilots = {j: self._fits(family.world(j), pilot) for j in range(count + 1)}
+            designs: dict[str, tuple[_Design, dict[int, set[bytes]]]] = {}
+            for path, label in suspects.items():
+                values = {j: _values(states, path) for j, states in pilots.items() if states}
+                design = _design(values, between, claim, level)
+                if design is not None and design.fits <= self._most:
+                    designs[path] = design, values
+                elif design is not None:
+                    self.unsure.add(label)
+            for path in self._met(family, designs):
+                self.guilty.setdefault(suspects[path], family.name)
+                worlds, _, apart, fits = designs[path][0]
+                self._out.at_least(least_epsilon(len(worlds), fits, claim, apart, level))
+            suspects = {
+                path: suspects[path] for path in designs if suspects[path] not in self.guilty
+            }
 
     def _met(
-        self,
-        family: Family,
-        designs: dict[str, _Design],
-        foretold: dict[str, dict[int, set[bytes]]],
+        self, family: Family, designs: dict[str, tuple[_Design, dict[int, set[bytes]]]]
     ) -> list[str]:
         """Return the suspects that showed a foretold value in every fresh fit."""
         alive = dict(designs)
-        for number in range(max((d.rounds for d in designs.values()), default=0)):
-            waiting = {path: d for path, d in alive.items() if d.rounds > number}
-            for j in sorted({j for d in waiting.values() for j in d.worlds}):
+        for number in itertools.count():
+            waiting = {path: each for path, each in alive.items() if each[0].rounds > number}
+            if not waiting:
+                return list(alive)
+            for j in sorted({j for design, _ in waiting.values() for j in design.worlds}):
                 state = self._fit(family.world(j))
-                for path, design in waiting.items():
-                    if j in design.worlds and _value(state, path) not in foretold[path][j]:
+                for path, (design, foretold) in waiting.items():
+                    if j in design.worlds and not _values([state], path) <= foretold[j]:
                         alive.pop(path, None)
-        return list(alive)
-
-    def reported(self) -> Tally:
-        """Put the outcome into words; the attributes are named, their values are not."""
-        out, guilty = self._out, sorted(self._guilty, key=_private)
-        out.applies = bool(self._compared)
-        out.missing = (
-            "fit refused every table that the audit made up"
-            if self._base is None
-            else "the fit leaves no attribute behind"
-        )
-        if guilty:
-            out.fault(
-                f"fitted attributes that come again in every fit on the same data and are others "
-                f"on neighbours ({', '.join(sorted(set(self._guilty.values())))}), so that they "
-                f"show single records exactly: {_listed(guilty)}"
-            )
-        unsure = sorted(self._unsure - set(guilty))
-        out.note = f"{len(self._compared)} fitted attributes, none of which shows a record exactly"
-        if unsure and self._compared:
-            out.note = (
-                f"the same in every fit on one data set and different on a neighbour, but "
-                f"{self._most} fits cannot refute so weak a claim: {_listed(unsure)}"
-            )
-        return out
+        raise AssertionError
 
 
 def _design(
@@ -236,35 +227,15 @@ def _design(
         options.append((2, between[0]))
     designs = []
     for k, apart in options:
-        chance = likelihood(k, _between(claim, apart))
-        if chance < 1.0:
-            rounds = math.ceil(math.log(level) / (k * math.log(chance)))
-            designs.append(_Design(tuple(chosen[:k]), max(1, rounds), apart))
-    return min(designs, key=lambda each: each.fits, default=None)
+        rounds = max(1, _rounds(k, _between(claim, apart), level))
+        designs.append(_Design(tuple(chosen[:k]), rounds, apart, k * rounds))
+    possible = (each for each in designs if each.fits < math.inf)
+    return min(possible, key=lambda each: each.fits, default=None)
 
 
-def _wanted(claim: tuple[float, float], apart: int, level: float) -> int:
-    """Return how many neighbours make one fit on each of them enough."""
-    for k in range(4, 500):
-        chance = likelihood(k, _between(claim, apart))
-        if chance < 1.0 and k * math.log(chance) <= math.log(level):
-            return k
-    return 500
-
-
-def _value(state: State | None, path: str) -> bytes:
-    """Return the digest at a path; a fit that refused shows nothing that anybody foretold."""
-    if state is None:
-        return REFUSED
-    return state[path].digest if path in state else ABSENT
-
-
-def _values(states: Sequence[State], path: str) -> set[bytes]:
-    return {_value(state, path) for state in states}
-
-
-def _private(label: str) -> bool:
-    return label.rpartition(".")[2].startswith("_")
+def _values(states: Sequence[State | None], path: str) -> set[bytes]:
+    """Return the digests at a path; a fit that refused shows nothing that anybody foretold."""
+    return {REFUSED if s is None else s.get(path, ABSENT).digest for s in states}
 
 
 def _listed(labels: Sequence[str]) -> str:
