@@ -98,15 +98,11 @@ def one_run_p_value(
     p = min(1, β + 2 m δ α*), with m canaries, r guesses and v right ones.
     """
     # proof: AUDIT-ONE-RUN
-    m = _validate.integer("canaries", canaries)
-    r = _validate.integer("guesses", guesses)
-    v = _validate.integer("correct", correct, least=0)
+    m, r, v, q = canaries, guesses, correct, float(expit(epsilon))
     if not v <= r <= m:
         raise InvalidParameter(
             f"needs correct <= guesses <= canaries; got {v} <= {r} <= {m}, which is not true."
         )
-    epsilon, delta = _validate.non_negative("epsilon", epsilon), _validate.delta(delta)
-    q = float(expit(epsilon))
     # below[j] = Pr[Bin(r, q) <= j - 1], j = 0..r+1
     below = np.concatenate([[0.0], bdtr(np.arange(r), r, q), [1.0]])
     beta = float(bdtr(r - v, r, 1.0 - q))  # Pr[Bin >= v] by symmetry: no cancellation

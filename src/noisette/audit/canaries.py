@@ -40,8 +40,7 @@ class Data(NamedTuple):
 
     def bare(self) -> "Data":
         """Return the data without levels and weights: only whose rows they are stays."""
-        kept = {name: value for name, value in self.options.items() if name == "persons"}
-        return self._replace(options=kept)
+        return self._replace(options={k: v for k, v in self.options.items() if k == "persons"})
 
 
 @dataclass(frozen=True)
@@ -93,13 +92,13 @@ class Room:
 
         None where a row of zeros says it.
         """
-        full = {"sample_weight": 1.0, "sample_epsilon": self.epsilon}.get(self.null)
-        if full is None:
+        levels = {
+            "sample_weight": (1.0, 0.0),
+            "sample_epsilon": (self.epsilon, 1e-9 * self.epsilon),
+        }
+        if self.null not in levels:
             return {}
-        given = np.full(rows, full)
-        if blank:
-            given[-blank:] = 0.0 if self.null == "sample_weight" else 1e-9 * full
-        return {self.null: given}
+        return {self.null: np.repeat(levels[self.null], (rows - blank, blank))}
 
     def table(self, X: Floats, y: NDArray[Any], last: int | None = None) -> Data:
         """Return rows and labels as a data set.
@@ -117,8 +116,7 @@ class Room:
 
 def plain_table(room: Room, rows: int = 60, seed: int = 1) -> Data:
     """Return an ordinary table: rows of norm 0.2 R to R, labels by a noisy half-space."""
-    data = ordinary(room, rows, seed)
-    return room.table(data.X, data.y)
+    return room.table(*ordinary(room, rows, seed)[:2])
 
 
 def ordinary(room: Room, rows: int = 60, seed: int = 1) -> Data:
@@ -129,9 +127,8 @@ def ordinary(room: Room, rows: int = 60, seed: int = 1) -> Data:
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     X *= room.norm * (0.2 + 0.8 * generator.random((n, 1))) / np.maximum(norms, 1e-12)
     score = X[:, 0] / room.norm + 0.3 * (generator.random(n) - 0.5)
-    numbers = (score > 0.0).astype(int)
-    if len(room.classes) > 2:
-        numbers = generator.integers(len(room.classes), size=n)
+    several = len(room.classes) > 2
+    numbers = generator.integers(len(room.classes), size=n) if several else score > 0.0
     return Data(X, _labels(room, numbers))
 
 
@@ -141,10 +138,8 @@ def _labels(room: Room, numbers: Any) -> NDArray[Any]:
 
 def _axis(room: Room, entries: Any) -> Floats:
     """Return a row with these first entries, in units of R."""
-    row = np.zeros(room.features)
-    used = min(len(entries), room.features)
-    row[:used] = entries[:used]
-    return row * room.norm
+    row = np.append(np.asarray(entries, dtype=float), np.zeros(room.features))
+    return row[: room.features] * room.norm
 
 
 def _rows(room: Room, count: int, row: Any, label: int = 1, *other: float) -> Data:
@@ -167,15 +162,14 @@ def _pair(name: str, make: Placed, room: Room) -> Neighbours:
     data, old, new = make(room)
     X, y = data.X.copy(), data.y.copy()
     X[-1], y[-1] = _axis(room, old[0]), room.classes[old[1]]
-    first = room.table(X, y, OWN)
+    first = room.table(X.copy(), y.copy(), OWN)
     if room.adjacency is Adjacency.ADD_REMOVE:
         return Neighbours(name, first, room.table(X[:-1], y[:-1]))
-    X2, y2 = X.copy(), y.copy()
+    X[-1] = 0.0
     if room.adjacency is Adjacency.REPLACE_ONE:
-        X2[-1], y2[-1] = _axis(room, new[0]), room.classes[new[1]]
-        return Neighbours(name, first, room.table(X2, y2, OTHER))
-    X2[-1] = 0.0
-    sides = (first, 0), (room.table(X2, y2, OTHER), OTHER if room.persons else 1)
+        X[-1], y[-1] = _axis(room, new[0]), room.classes[new[1]]
+        return Neighbours(name, first, room.table(X, y, OTHER))
+    sides = (first, 0), (room.table(X, y, OTHER), OTHER if room.persons else 1)
     return Neighbours(
         name,
         *(d._replace(options=d.options | room.presence(len(d.X), blank)) for d, blank in sides),

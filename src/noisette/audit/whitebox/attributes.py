@@ -107,7 +107,7 @@ class _Hunt:
 
     def __init__(self, subject: AuditedEstimator, out: Tally, level: float, most: int) -> None:
         self._subject, self._out, self._level, self._most = subject, out, level, most
-        self._bare = subject.make(**subject.unseeded())
+        self._bare = subject.unseeded()
         self.base: list[State] = []
         self.guilty: dict[str, str] = {}
         self.unsure: set[str] = set()

@@ -27,12 +27,11 @@ _TIGHT = 1e-9
 def exposed(subject: AuditedEstimator) -> Tally:
     """Look at one fit on an ordinary table, one with a long row, one with zero rows."""
     out = Tally("exposed numbers", subject.claim)
+    out.applies = True
     pairs = [CANARIES[name](subject.room()).first for name in ("long row", "intercept only")]
-    tables = [plain_table(subject.room()), *pairs]
-    for data in tables:
+    for data in (plain_table(subject.room()), *pairs):
         model, trace = subject.fit(data.bare())
         out.runs += 1
-        out.applies = True
         promise = getattr(model, "privacy_", None)
         if not isinstance(promise, Guarantee):
             out.fault("the model carries no guarantee")
@@ -45,7 +44,7 @@ def exposed(subject: AuditedEstimator) -> Tally:
         _weights(trace, data.options.get("persons"), out)
         _iterates(trace, out)
     out.note = (
-        f"{len(tables)} fits: charged before drawn, drawn as charged, and the plan costs what is "
+        f"{out.runs} fits: charged before drawn, drawn as charged, and the plan costs what is "
         "claimed"
     )
     return out
@@ -53,9 +52,8 @@ def exposed(subject: AuditedEstimator) -> Tally:
 
 def _order(trace: Trace, out: Tally) -> None:
     """Charged before drawn, and every leaf of the charged plan drew exactly what was counted."""
-    early = [charge.reads for charge in trace.charges[:1]] + [0]
     out.fault("nothing was charged", not trace.charges)
-    out.fault("randomness was used before anything was charged", early[0])
+    out.fault("randomness was used before anything was charged", any(trace.reads[:1]))
     for draw in trace.stray:
         when = "" if draw.charged else " and before anything was charged"
         out.fault(f"{draw.mechanism.name} noise was drawn outside the door{when}")
@@ -135,10 +133,9 @@ def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
 
 
 def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
-    """Declared bounds of solutions, objectives and kernels, which `replay` need not attain."""
+    """Declared bounds of solutions and objectives, which `replay` need not attain."""
     for seen in trace.releases if trace.solves else ():
-        law, first = seen.mechanism, trace.solves[0]
-        problem = first.problem
+        law, first, problem = seen.mechanism, trace.solves[0], trace.solves[0].problem
         L, c = constants(problem.loss)
         # the longest row that the solver saw; the long-row table attains the bound
         row, cap = np.max(np.linalg.norm(problem.rows, axis=1)), np.max(problem.weight)
@@ -151,28 +148,26 @@ def _sensitivities(trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
             moved = math.sqrt(len(trace.solves)) * CONTRIBUTIONS[subject.adjacency.value]
             moved *= L * row * cap / problem.ridge
             out.ratio(moved, seen.bounded.l2 or 0.0, "the sensitivity of the solution")
-    for step in trace.steps:
-        bound = trace.releases[0].bounded.contribution or 0.0
-        out.fault(
-            "the kernel bounds a record by more than was declared",
-            step.update.contribution > bound * (1.0 + _TIGHT),
-        )
 
 
 def _weights(trace: Trace, persons: Any, out: Tally) -> None:
     """All rows of one person together weigh no more than one record in what is solved."""
     for weight in [] if persons is None else [solve.problem.weight for solve in trace.solves]:
-        if len(weight) != len(persons):
-            out.fault("a problem was solved whose rows are not weighted by person")
-            continue
-        heaviest = max(math.fsum(weight[persons == each]) for each in np.unique(persons))
-        out.ratio(heaviest, 1.0, "the weight of all rows of one person")
+        apart = len(weight) != len(persons)
+        out.fault("a problem was solved whose rows are not weighted by person", apart)
+        if not apart:
+            heaviest = max(np.bincount(np.unique(persons, return_inverse=True)[1], weight))
+            out.ratio(float(heaviest), 1.0, "the weight of all rows of one person")
 
 
 def _iterates(trace: Trace, out: Tally) -> None:
-    """SGD: each step is the stated update of its batch sum and its noise."""
+    """SGD: each step is the stated update of its batch sum and its noise, at its stated bound."""
     for step in trace.steps:
-        public = step.update
+        public, declared = step.update, trace.releases[0].bounded.contribution or 0.0
+        out.fault(
+            "the kernel bounds a record by more than was declared",
+            public.contribution > declared * (1.0 + _TIGHT),
+        )
         rate = float(public.rates(step.number, 1)[0][0])
         noisy = step.total + step.noise
         if step.grid > 0.0:

@@ -10,7 +10,7 @@ import contextlib
 import copy
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -107,9 +107,9 @@ def from_outside(
     found: list[Finding] = []
     said = "" if subject.ours else f" The worlds are neighbours under {subject.adjacency}."
     for name in names:
-        pair, make = CANARIES[name](room), Maker(subject.make(**subject.unseeded()), seed)
-        attack, sides = f"two worlds: {pair.name}", [tuple(pair.first), tuple(pair.second)]
-        probes = np.stack([pair.first.X[pair.index], np.zeros(room.features)])
+        pair, make = CANARIES[name](room), Maker(subject.unseeded(), seed)
+        attack, sides = f"two worlds: {name}", [tuple(pair.first), tuple(pair.second)]
+        probes = np.stack([pair.first.X[-1], np.zeros(room.features)])
         told, why = None, "" if subject.ours else _refused(make, sides)
         try:
             if not why:
@@ -120,11 +120,11 @@ def from_outside(
         except Unproven:  # ``fit`` cannot be told of a blank record, so there is no neighbour
             why = "No data set says that a record is blank."
         if told is None:
-            why = why or (
-                "The fitted model shows no coef_ and predicts nothing that could be compared."
-            )
-            found.append(Finding(attack, subject.claim, None, 1.0, "not applicable", 0, why))
-        found += [replace(each, detail=each.detail + said) for each in told or ()]
+            nothing = "The fitted model shows no coef_ and predicts nothing that could be compared."
+            told = (Finding(attack, subject.claim, None, 1.0, "not applicable", 0, why or nothing),)
+        elif said:
+            told = tuple(replace(each, detail=each.detail + said) for each in told)
+        found += told
     return found
 
 
@@ -178,8 +178,6 @@ def _direction(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
 
 _SIZES = (300, 3_000, 30_000)
 _LEARNT = ("categories", "center", "high", "knots", "low", "reference", "spikes", "width")
-_WANTED = ("the other end", "one identifier missing", "a single row")
-_BY_COLUMN = ("one cell empty", "one cell of another type")
 
 
 def check_tables(
@@ -187,30 +185,38 @@ def check_tables(
     progress: bool = False, containers: tuple[str, ...] | None = None,
 ) -> tuple[Finding, ...]:  # fmt: skip
     """Return what replay and two worlds find out about a model of raw tables."""
+    from sklearn.base import clone
+
     adjacency = Adjacency.of(estimator.adjacency)
     if adjacency is Adjacency.ZERO_OUT:
         why = "No table says that a record is blank, so there is no neighbour under zero-out."
         return (Finding("replay of raw tables", claim, None, 1.0, "not applicable", 0, why),)
     node = _opened(estimator.schema)
+    schema = Schema.from_dict(node, learn=True)
+
+    def cells(world: RawTable) -> Any:
+        return world.whole(schema.target, node.get("person"))
+
     for rows in _SIZES:
-        table, bare = _table(node, rows), _made(estimator, node, rows)
+        table = _table(node, schema, rows)
+        bare = clone(estimator).set_params(schema=node, ledger=None, random_state=None)
+        if adjacency is Adjacency.ADD_REMOVE:
+            bare.set_params(population=2 * rows)
         try:
-            fitted(Maker(bare, 1)(), (table.whole(_target(node), node.get("person")), None))
+            fitted(Maker(bare, 1)(), (cells(table), None))
             break
         except InvalidParameter:
             if rows == _SIZES[-1]:
                 raise
     first, others = neighbours(table, adjacency, single=node.get("person_missing") == "single")
-    replayed = _replayed(bare, node, first, others, claim, containers or tuple(installed()))
-    sides: list[Any] = [
-        (world.whole(_target(node), node.get("person")), None)
-        for world in (first, others["the other end"])
-    ]
+    out = Tally("replay of raw tables", claim)
+    _replay_tables(bare, schema, cells, first, others, containers or tuple(installed()), out)
+    sides: list[Any] = [(cells(world), None) for world in (first, others["the other end"])]
     told = _told_apart(
         Maker(bare, None if n_jobs != 1 else 10_007), sides, np.empty(0), claim, runs, confidence,
         n_jobs, progress, "two worlds: a record at the other end",
     )  # fmt: skip
-    return (replayed, *(told or ()))
+    return (out.finding(), *(told or ()))
 
 
 def _opened(schema: Any) -> dict[str, Any]:
@@ -226,18 +232,11 @@ def _opened(schema: Any) -> dict[str, Any]:
     return node
 
 
-def _target(node: Mapping[str, Any]) -> str:
-    target = node["target"]
-    return str(target["column"] if isinstance(target, Mapping) else target)
-
-
-def _table(node: dict[str, Any], rows: int) -> RawTable:
+def _table(node: dict[str, Any], schema: Schema, rows: int) -> RawTable:
     """Return an invented table with the columns of a schema."""
-    schema = Schema.from_dict(node, learn=True)
-    bounds = schema.target_bounds
     labels: Any = list(schema.classes)
-    if bounds is not None:
-        low, high = bounds
+    if schema.target_bounds is not None:
+        low, high = schema.target_bounds
         labels = (0.0 if low is None else float(low), 1.0 if high is None else float(high))
     table = invented(node["columns"], rows, labels, persons=schema.persons is not None)
     skipped = {c: [""] * rows for c, f in node["columns"].items() if f["kind"] == "ignore"}
@@ -245,35 +244,24 @@ def _table(node: dict[str, Any], rows: int) -> RawTable:
     return replace(table, columns=table.columns | skipped)
 
 
-def _made(estimator: Any, node: dict[str, Any], rows: int) -> Any:
-    from sklearn.base import clone
-
-    model = clone(estimator).set_params(schema=node, ledger=None, random_state=None)
-    if estimator.adjacency == Adjacency.ADD_REMOVE.value:
-        model.set_params(population=2 * rows)
-    return model
-
-
-def _replayed(
-    bare: Any, node: dict[str, Any], first: RawTable, others: dict[str, RawTable],
-    claim: tuple[float, float], containers: tuple[str, ...],
-) -> Finding:  # fmt: skip
+def _replay_tables(
+    bare: Any, schema: Schema, cells: Callable[[RawTable], Any], first: RawTable,
+    others: dict[str, RawTable], containers: tuple[str, ...], out: Tally,
+) -> None:  # fmt: skip
     """Replay one changed cell, or one identifier, in every container."""
     from sklearn.base import clone
 
-    out = Tally("replay of raw tables", claim)
-    wanted = {k: v for k, v in others.items() if k in _WANTED or k.startswith(_BY_COLUMN)}
     compared = 0
     for container in containers:
 
         def on(world: RawTable, container: str = container) -> Any:
-            table = CONTAINERS[container][1](world.whole(_target(node), node.get("person")))
+            table = CONTAINERS[container][1](cells(world))
             if container == "parquet":
-                table = Frame.read(table, Schema.from_dict(node, learn=True), target=True)
+                table = Frame.read(table, schema, target=True)
             return lambda tape: clone(bare).set_params(random_state=tape).fit(table)
 
         runs = {}
-        for name, world in wanted.items():
+        for name, world in others.items():
             with contextlib.suppress(NotHeld):
                 runs[f"{container}, {name}"] = on(world)
         compared += compare(on(first), runs, Adjacency.of(bare.adjacency), out)
@@ -282,4 +270,3 @@ def _replayed(
         f"changed: the largest move of a released value is {out.worst:.3f} of its declared bound, "
         f"and everything else is identical; {len(out.refused) + len(out.unstated)} were refused"
     )
-    return out.finding()

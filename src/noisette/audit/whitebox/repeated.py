@@ -14,6 +14,7 @@ there, and a test decides:
   probability c^n (1 - c)^n <= 4^-n.
 """
 
+import contextlib
 import itertools
 import math
 import multiprocessing
@@ -46,8 +47,9 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int =
     data = plain_table(subject.room())
 
     def fit(rows: Any = data.X, **more: Any) -> Output | None:
-        model = subject.make(**subject.unseeded(), **more)
-        found = getattr(fitted(model, (rows, data.y, data.options)), "coef_", None)
+        found = getattr(
+            fitted(subject.unseeded(**more), (rows, data.y, data.options)), "coef_", None
+        )
         return None if found is None else np.atleast_2d(np.array(found, dtype=float))
 
     start = time.monotonic()
@@ -60,20 +62,18 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int =
     out.missing = "the fitted model shows no coef_, or only zeros"
     compared = {HERE: here, CHILDREN: there, BOTH: [*here[:1], *there[:1]]}
     suspects: dict[str, dict[str, int]] = {n: {} for n, each in compared.items() if _equal(each)}
-    for jobs in (1, 2) if "n_jobs" in subject.parameters else (None,):
-        more: dict[str, int] = {} if jobs is None else {"n_jobs": jobs}
-        one = fit(np.zeros_like(data.X), **more)
+    for jobs in ({"n_jobs": 1}, {"n_jobs": 2}) if "n_jobs" in subject.parameters else ({},):
+        one = fit(np.zeros_like(data.X), **jobs)
         out.runs += 1
         if one is not None and len(one) > 1 and _equal(list(one)):
-            suspects[f"two classes{'' if jobs is None else f' with n_jobs={jobs}'}"] = more
+            suspects["two classes" + "".join(f" with n_jobs={n}" for n in jobs.values())] = jobs
     kept, share = [], alpha / max(1, len(suspects))
     out.confidence = 1.0 if subject.ours else 1.0 - alpha
     for name, more in suspects.items():
-        if subject.ours:
-            guilty = True
-        elif name in (CHILDREN, BOTH):
+        guilty = subject.ours
+        if not guilty and name in (CHILDREN, BOTH):
             guilty = HERE not in suspects and _processes_agree(fit, share, patience, out)
-        else:
+        elif not guilty:
             guilty = _again(subject, more, share, runs, out)
         out.fault(f"{name} released identical numbers", guilty)
         kept += [] if guilty else [name]
@@ -98,7 +98,7 @@ def _again(
     if pair.first.options or pair.second.options:
         return False  # a blank record or persons, which only some can be told of
     result = two_worlds(
-        lambda: subject.make(**subject.unseeded(), **more), (pair.first.X, pair.first.y),
+        lambda: subject.unseeded(**more), (pair.first.X, pair.first.y),
         (pair.second.X, pair.second.y), claim=subject.claim, statistic=lambda model: 0.0,
         runs=runs, confidence=1.0 - alpha, output=released,
     )  # fmt: skip
@@ -125,33 +125,22 @@ def _equal(outputs: list[Any]) -> bool:
 
 
 def _in_children(fit: Fit, forks: int, patience: float) -> list[Any]:
-    """Run `fit` in forked children; None for one that fails, [] where the system cannot fork."""
+    """Return what `fit` gives in forked children, but for those that fail or cannot be forked."""
     if "fork" not in multiprocessing.get_all_start_methods():
         return []
-    context = multiprocessing.get_context("fork")
-    found = []
+    context, found = multiprocessing.get_context("fork"), list[Any]()
     for _ in range(forks):
-        receiver, sender = context.Pipe(duplex=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
-            child = context.Process(target=_send, args=(fit, sender))
-            child.start()
-        sender.close()
-        try:
-            found.append(receiver.recv() if receiver.poll(patience) else None)
-        except EOFError:
-            found.append(None)
-        if child.exitcode is None and found[-1] is None:
-            child.kill()
-        child.join()
-        receiver.close()
+            pool = context.Pool(1, _INHERITED.append, (fit,))
+        with pool, contextlib.suppress(Exception):  # the note says that no child gave a fit
+            found.append(pool.apply_async(_inherited).get(patience))
     return found
 
 
-def _send(fit: Fit, sender: Any) -> None:
-    try:
-        result = fit()
-    except Exception:  # it is said in the note that no child gave a fit
-        result = None
-    sender.send(result)
-    sender.close()
+_INHERITED: list[Fit] = []
+"""In a child process the fit that it is to run: a function that no pipe could carry."""
+
+
+def _inherited() -> Output | None:
+    return _INHERITED[-1]()

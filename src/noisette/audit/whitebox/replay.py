@@ -13,6 +13,7 @@ variables.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -62,8 +63,10 @@ def compare(
             continue
         else:
             (result, trace, said), (again, forced, told) = one, two
-            _flow(trace, forced, adjacency, name, out)
-            out.fault(f"{name}: the warnings depend on the data", said != told)
+            here, there = ({"text of warnings": said}, {"text of warnings": told})
+            here, there = here | _facts(trace, adjacency), there | _facts(forced, adjacency)
+            for what, fact in here.items():
+                out.fault(f"{name}: the {what} depends on the data", fact != there[what])
             shapes = [(len(t.releases), len(t.solves), len(t.steps)) for t in (trace, forced)]
             if shapes[0] == shapes[1]:
                 _values(trace, forced, adjacency, name, out)
@@ -141,14 +144,12 @@ def _contributions(trace: Trace, name: str, out: Tally) -> None:
             out.ratio(size, bound, f"{name}: one record's or person's part of a sum", _SLACK)
 
 
-_CONSUMED = "amount of randomness consumed"
-
-
-def _facts(trace: Trace) -> dict[str, Any]:
+def _facts(trace: Trace, adjacency: Adjacency) -> dict[str, Any]:
     """Return everything about a run, but for the values, that must not depend on the data."""
+    keyed = any(seen.keys is not None for seen in trace.releases)
     releases = [(seen, seen.bounded, seen.keys is None) for seen in trace.releases]
     return {
-        "charged plan": [(c.plan, c.epsilon, c.delta, c.reads) for c in trace.charges],
+        "charged plan": [(c.plan, c.epsilon, c.delta) for c in trace.charges] + trace.reads,
         "release": [
             (b.proof, b.adjacency, b.l2, b.l1, b.linf, b.contribution, b.categories,
              b.dimension if plain else None,  # how many keys there are is secret
@@ -163,18 +164,9 @@ def _facts(trace: Trace) -> dict[str, Any]:
             (s.normaliser, s.grid, s.number, s.update, s.noise.tobytes()) for s in trace.steps
         ],
         "number of reads of randomness": trace.tape.reads,
-        _CONSUMED: trace.tape.consumed(),
+        "amount of randomness consumed":
+            adjacency.size_is_public and not keyed and trace.tape.consumed(),
     }  # fmt: skip
-
-
-def _flow(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:
-    """Everything but the values must be the same."""
-    first, second = _facts(one), _facts(two)
-    keyed = any(seen.keys is not None for seen in (*one.releases, *two.releases))
-    if keyed or not adjacency.size_is_public:
-        del first[_CONSUMED]
-    for what, value in first.items():
-        out.fault(f"{name}: the {what} depends on the data", value != second[what])
 
 
 def _values(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:
@@ -185,7 +177,17 @@ def _values(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally)
             continue
         first, second = a.bounded.value, b.bounded.value
         if a.keys is not None and b.keys is not None:
-            first, second = _aligned(a, b, name, out)
+            # by key; what one person alone holds is bounded by itself
+            here, there = (dict(zip(s.keys or (), s.bounded.value, strict=True)) for s in (a, b))
+            assert isinstance(a.mechanism, GaussianThreshold)
+            for own, other in ((here, there), (there, here)):
+                alone = [key for key in own if key not in other]
+                what = f"{name}: the count of a level that one person alone holds"
+                out.ratio(max((float(own[key]) for key in alone), default=0.0), 1.0, what, _SLACK)
+                most = max(Counter(column for column, _ in alone).values(), default=0)
+                out.ratio(most, a.mechanism.keys, f"{name}: the levels that one person alone holds")
+            keys = sorted(here.keys() | there.keys())
+            first, second = (np.array([w.get(k, 0.0) for k in keys]) for w in (here, there))
         if first.shape != second.shape:
             out.fault(f"{name}: the shape of a released value depends on the data")
             continue
@@ -211,21 +213,6 @@ _SIZES: dict[str, Callable[[Any], Any]] = {
     # of scores: one choice per row, the rows added up
     "linf": lambda moved: np.atleast_2d(moved).max(axis=1).sum(),
 }
-
-
-def _aligned(a: Release, b: Release, name: str, out: Tally) -> tuple[Any, Any]:
-    """Return both worlds' counts by key; what one person alone holds is bounded by itself."""
-    here, there = (dict(zip(s.keys or (), s.bounded.value, strict=True)) for s in (a, b))
-    keys = sorted(here.keys() | there.keys())
-    assert isinstance(a.mechanism, GaussianThreshold)
-    for own, other in ((here, there), (there, here)):
-        alone = [key for key in own if key not in other]
-        what = f"{name}: the count of a level that one person alone holds"
-        out.ratio(max((float(own[key]) for key in alone), default=0.0), 1.0, what, _SLACK)
-        columns = [column for column, _ in alone]
-        most = max((columns.count(column) for column in columns), default=0)
-        out.ratio(most, a.mechanism.keys, f"{name}: the levels that one person alone holds")
-    return np.array([here.get(k, 0.0) for k in keys]), np.array([there.get(k, 0.0) for k in keys])
 
 
 def _steps(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Tally) -> None:

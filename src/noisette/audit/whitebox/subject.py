@@ -1,5 +1,6 @@
 """`Subject`: an estimator under audit, its public facts, and how to fit it on chosen data."""
 
+import contextlib
 import inspect
 import math
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class AuditedEstimator:
         """Return a parameter of the estimator, else of the only part of it that states one."""
         if self.parameters.get(name) is not None:
             return self.parameters[name]
-        parts = (value for key, value in self.nested.items() if key.endswith(f"__{name}"))
+        parts = [value for key, value in self.nested.items() if key.endswith(f"__{name}")]
         stated = [value for value in parts if value is not None]
         return stated[0] if len(stated) == 1 else None
 
@@ -61,19 +62,25 @@ class AuditedEstimator:
     @cached_property
     def columns(self) -> list[str] | None:
         """The names of the columns that parts of the estimator ask for, if they ask by name."""
-        names: dict[str, None] = {}
+        names: dict[Any, None] = {}
         for part in (self.estimator, *self.nested.values()):
             for entry in getattr(part, "transformers", None) or ():
-                asked = entry[-1] if isinstance(entry, tuple) else ()
-                asked = [asked] if isinstance(asked, str) else asked
-                if isinstance(asked, list | tuple):
-                    names.update(dict.fromkeys(each for each in asked if isinstance(each, str)))
+                asked = entry[-1] if isinstance(entry, tuple) else None
+                listed = asked if isinstance(asked, list | tuple) else [asked]
+                names |= {each: None for each in listed if isinstance(each, str)}
         return list(names) or None
 
     @cached_property
     def takes_missing(self) -> bool:
         """Whether a part says that rows may have missing entries, so that the claim covers them."""
-        return any(map(_takes_missing, (self.estimator, *self.nested.values())))
+        from sklearn.utils import get_tags
+
+        for part in (self.estimator, *self.nested.values()):
+            # a class that follows scikit-learn only in part may have no tags
+            with contextlib.suppress(Exception):
+                if hasattr(part, "fit") and get_tags(part).input_tags.allow_nan:
+                    return True
+        return False
 
     @property
     def ours(self) -> bool:
@@ -128,9 +135,9 @@ class AuditedEstimator:
         """Whether ``fit`` has this argument."""
         return argument in inspect.signature(self.estimator.fit).parameters
 
-    def unseeded(self) -> dict[str, None]:
-        """Return the changes that give every part of the estimator the randomness of its users."""
-        return dict.fromkeys(random_states(self.estimator))
+    def unseeded(self, **more: Any) -> Any:
+        """Return a clone whose parts all have the randomness that its users get."""
+        return self.make(**dict.fromkeys(random_states(self.estimator)), **more)
 
     def make(self, **changes: Any) -> Any:
         """Return a clone without ledger and output, with the label set named."""
@@ -155,14 +162,3 @@ class AuditedEstimator:
     def on(self, data: Data) -> Run:
         """Return a fit of ours on these data, under a source of randomness."""
         return lambda tape: self.make(random_state=tape).fit(data.X, data.y, **data.options)
-
-
-def _takes_missing(part: Any) -> bool:
-    if not hasattr(part, "fit") or isinstance(part, type):
-        return False
-    from sklearn.utils import get_tags
-
-    try:
-        return bool(get_tags(part).input_tags.allow_nan)
-    except Exception:  # a class that follows scikit-learn only in part
-        return False

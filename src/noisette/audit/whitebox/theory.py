@@ -15,6 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import betainc, expit, gammainc, gammaln, log_ndtr, ndtr
 
 from noisette._typing import Floats
+from noisette.audit.bounds import largest
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, ObjectiveNoise, SphericalLaplace
@@ -65,29 +66,19 @@ def spherical_delta(eps0: float, epsilon: float, dimension: int) -> float:
     )
 
 
-def _inverse(curve: Callable[[float], float], delta: float, high: float) -> float:
-    """Return the epsilon at which a falling curve reaches delta."""
-    low = 0.0
-    if curve(low) <= delta:
-        return 0.0
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if curve(middle) > delta else (low, middle)
-    return low
-
-
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return epsilon at delta of a mu-GDP release."""
     if mu == 0.0:
         return 0.0
-    return _inverse(lambda e: gaussian_delta(mu, e), delta, mu * mu / 2.0 + 40.0 * mu)
+    high = mu * mu / 2.0 + 40.0 * mu
+    return largest(lambda e: gaussian_delta(mu, e) > delta, 0.0, high, 1e-12 * high)
 
 
 def spherical_epsilon(eps0: float, delta: float, dimension: int) -> float:
     """Return epsilon at delta of spherical Laplace noise at the shift eps0."""
     if delta == 0.0:
         return eps0
-    return _inverse(lambda e: spherical_delta(eps0, e, dimension), delta, eps0)
+    return largest(lambda e: spherical_delta(eps0, e, dimension) > delta, 0.0, eps0, 1e-12 * eps0)
 
 
 def pure_epsilon(mechanism: Mechanism, relation: Adjacency) -> float:
@@ -125,23 +116,17 @@ def _least(plan: Plan, delta: float, relation: Adjacency) -> float:
         noisy = [(leaf, count) for leaf, count in leaves if isinstance(leaf, Noisy)]
         if delta == 0.0:
             return math.fsum(pure_epsilon(leaf.mechanism, relation) * n for leaf, n in noisy)
-        shifts = [(_shift(leaf.mechanism, relation), n) for leaf, n in noisy]
-        laws = {type(leaf.mechanism) for leaf, _ in noisy}
-        if laws == {Gaussian}:
-            mu = math.sqrt(math.fsum(n * shift * shift for shift, n in shifts))
-            return gaussian_epsilon(mu, delta)
-        if laws == {SphericalLaplace} and len(noisy) == 1 and noisy[0][1] == 1:
-            law = noisy[0][0].mechanism
-            assert isinstance(law, SphericalLaplace)
-            return spherical_epsilon(shifts[0][0], delta, law.dimension)
+        laws: list[tuple[Any, int]] = [(leaf.mechanism, count) for leaf, count in noisy]
+        a, kinds = CONTRIBUTIONS[relation.value], {type(law) for law, _ in laws}
+        if kinds == {Gaussian}:
+            squares = (count * (a / law.noise_multiplier) ** 2 for law, count in laws)
+            return gaussian_epsilon(math.sqrt(math.fsum(squares)), delta)
+        if kinds == {SphericalLaplace} and [count for _, count in laws] == [1]:
+            law = laws[0][0]
+            return spherical_epsilon(a / law.noise_multiplier, delta, law.dimension)
     if delta == 0.0:
         return accounting.epsilon(plan, delta=0.0, adjacency=relation)
     return accounting.bracket(plan, delta=delta, adjacency=relation)[0]
-
-
-def _shift(mechanism: Mechanism, relation: Adjacency) -> float:
-    scale = float(getattr(mechanism, "noise_multiplier", math.inf))
-    return CONTRIBUTIONS[relation.value] / scale
 
 
 CONSTANTS = {

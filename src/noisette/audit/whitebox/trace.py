@@ -29,6 +29,7 @@ from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import MECHANISMS, Mechanism, ObjectiveNoise
 from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.parts import is_parted
+from noisette.core.permit import Permit
 from noisette.core.plans import LastIterate, Plan
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
@@ -92,16 +93,6 @@ class Tape(Randomness):
 
 
 # --- what is written down ------------------------------------------------------------------------
-
-
-@dataclass
-class BookedPlan:
-    """A plan that was booked, and how often randomness had been read by then."""
-
-    plan: Plan
-    epsilon: float
-    delta: float
-    reads: int
 
 
 @dataclass
@@ -188,7 +179,9 @@ class Trace:
     tape: Tape
     reference: "Trace | None" = None
     watch: NDArray[np.intp] | None = None
-    charges: list[BookedPlan] = field(default_factory=list)
+    charges: list[Permit] = field(default_factory=list)
+    reads: list[int] = field(default_factory=list)
+    """How often randomness had been read before each charge."""
     releases: list[Release] = field(default_factory=list)
     solves: list[Solve] = field(default_factory=list)
     steps: list[SgdStep] = field(default_factory=list)
@@ -226,10 +219,9 @@ class Trace:
 
     def charge(self, real: Real, plan: Any, **options: Any) -> Any:
         """Write down what was booked, and how often randomness had been read by then."""
-        reads = self.tape.reads
-        permit = real(plan, **options)
-        self.charges.append(BookedPlan(permit.plan, permit.epsilon, permit.delta, reads))
-        return permit
+        self.reads.append(self.tape.reads)
+        self.charges.append(real(plan, **options))
+        return self.charges[-1]
 
     def release(
         self, real: Real, bounded: Bounded, permit: Any, randomness: Any, *, part: int = 0
@@ -251,7 +243,18 @@ class Trace:
             result.take = taken  # type: ignore[method-assign]
             return result
         seen.result, seen.keys, self.keys = copy.deepcopy(result), self.keys, None
-        return self._forced(seen)
+        then = self._then("releases", "values were released", len(self.releases) - 1)
+        if then is None:
+            return copy.deepcopy(seen.result)
+        if seen.keys is not None and then.keys is not None:
+            # the first run's shown counts for the keys of the second
+            shown = dict(zip(then.keys, then.result.tolist(), strict=True))
+            if any(shown[key] == shown[key] for key in shown.keys() - set(seen.keys)):
+                raise FlowDiffers("a level was shown that one person alone holds")
+            return np.array([shown.get(key, np.nan) for key in seen.keys])
+        if then.result is None or np.shape(then.result) != np.shape(seen.result):
+            raise FlowDiffers("a released value has another shape than on the neighbour")
+        return copy.deepcopy(then.result)
 
     @contextmanager
     def _door(self, seen: Release) -> Iterator[None]:
@@ -261,17 +264,6 @@ class Trace:
             yield
         finally:
             self._at_door = before
-
-    def _forced(self, seen: Release) -> Any:
-        """Return what left the door, or in the second of two runs what left it in the first."""
-        then = self._then("releases", "values were released", len(self.releases) - 1)
-        if then is None:
-            return copy.deepcopy(seen.result)
-        if seen.keys is not None and then.keys is not None:
-            return _by_keys(seen, then)
-        if then.result is None or np.shape(then.result) != np.shape(seen.result):
-            raise FlowDiffers("a released value has another shape than on the neighbour")
-        return copy.deepcopy(then.result)
 
     def categories(self, real: Real, sample: Any, prepared: Any, *given: Any) -> Any:
         """Note which keys the counts of a step are of; the door sees their counts only."""
@@ -359,15 +351,6 @@ def _whole(rows: Any) -> Any:
     if is_parted(rows):
         return np.concatenate([_whole(part) for part in rows.parts()])
     return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
-
-
-def _by_keys(seen: Release, then: Release) -> Any:
-    """Return the first run's shown counts for the keys of the second."""
-    shown = dict(zip(then.keys or (), then.result.tolist(), strict=True))
-    lost = [key for key, count in shown.items() if count == count and key not in (seen.keys or ())]
-    if lost:
-        raise FlowDiffers("a level was shown that one person alone holds")
-    return np.array([shown.get(key, np.nan) for key in seen.keys or ()])
 
 
 def _members(batches: Any) -> NDArray[np.int64]:
