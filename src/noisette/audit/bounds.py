@@ -49,16 +49,14 @@ def at_least(k: ArrayLike, n: ArrayLike, level: float) -> Floats:
     """Lower Clopper-Pearson bound: Pr[bound > p] <= level, for every p."""
     # proof: AUDIT-CLOPPER-PEARSON
     k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
-    bound = betaincinv(np.maximum(k, 1.0), n - k + 1.0, level)
-    return np.where(k > 0, bound, 0.0)
+    return np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1.0, level), 0.0)
 
 
 def at_most(k: ArrayLike, n: ArrayLike, level: float) -> Floats:
     """Upper Clopper-Pearson bound: Pr[bound < p] <= level, for every p."""
     # proof: AUDIT-CLOPPER-PEARSON
     k, n = np.asarray(k, dtype=float), np.asarray(n, dtype=float)
-    bound = betaincinv(k + 1.0, np.maximum(n - k, 1.0), 1.0 - level)
-    return np.where(k < n, bound, 1.0)
+    return np.where(k < n, betaincinv(k + 1.0, np.maximum(n - k, 1.0), 1.0 - level), 1.0)
 
 
 def epsilon_lower(
@@ -109,8 +107,7 @@ def one_run_p_value(
     if delta == 0.0 or v == 0:
         return min(1.0, beta)
     i = np.arange(1, v + 1)
-    alpha = float(np.max((below[v] - below[v - i]) / i))
-    return min(1.0, beta + 2.0 * m * delta * alpha)
+    return min(1.0, beta + 2.0 * m * delta * float(np.max((below[v] - below[v - i]) / i)))
 
 
 def one_run_epsilon(

@@ -97,8 +97,7 @@ class Test:
         self.swapped, self.path, self.claimed, self._end = swapped, path, claimed, end
         self._fixed, self._level = fixed, level / 2.0 if early_stop else level
         pair = path(claimed)
-        stake = best_stake(p, q, *pair)
-        self._betting = Betting(*pair, level / 2.0, stake) if early_stop else None
+        self._betting = Betting(*pair, level / 2.0, best_stake(p, q, *pair)) if early_stop else None
         self.counts = (0, 0, 0, 0)
         self.lower, self.rejected = 0.0, False
 

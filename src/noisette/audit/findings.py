@@ -265,11 +265,10 @@ def gaussian_mu(guarantee: Guarantee) -> float:
     # proof: AUDIT-GDP
     worst = 0.0
     for plan in guarantee.plan.alternatives():
-        leaves = counted(plan, guarantee.adjacency)
         plain = all(
             isinstance(leaf, Run | Sampled)
             and participation(leaf, guarantee.adjacency).kind == "once"
-            for leaf, _ in leaves
+            for leaf, _ in counted(plan, guarantee.adjacency)
         )
         total = GaussianAccountant().total(plan, guarantee.adjacency) if plain else math.inf
         worst = max(worst, math.sqrt(total))

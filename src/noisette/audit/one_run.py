@@ -177,8 +177,7 @@ def one_run(
     if base is not None:
         first, firsts = _pair("base", base)
         rows, labels = np.concatenate([first, rows]), np.concatenate([firsts, labels])
-    model = _trained(train, rows, labels)
-    scores = np.asarray(score(model, X, y), dtype=float)
+    scores = np.asarray(score(_trained(train, rows, labels), X, y), dtype=float)
     if scores.shape != (m,) or np.isnan(scores).any():
         raise InvalidData(f"score must give one number, not NaN, for each of the {m} canaries.")
     correct, (epsilon, delta) = _right_guesses(scores, coins, r), stated

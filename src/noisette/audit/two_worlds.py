@@ -250,8 +250,7 @@ def gdp_two_worlds(
 def _growth(p: float, q: float, epsilon: float, delta: float) -> float:
     """How far the pilot is from the claim, in standard errors of p - e^ε q: compares pairs."""
     factor = odds(epsilon)
-    spread = math.sqrt(p * (1.0 - p) + factor * factor * q * (1.0 - q))
-    return (p - factor * q - delta) / spread
+    return (p - factor * q - delta) / math.sqrt(p * (1.0 - p) + factor * factor * q * (1.0 - q))
 
 
 def _best_event(first: Outcomes, second: Outcomes, score: Score) -> tuple[Event, float, float]:

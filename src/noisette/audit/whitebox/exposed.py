@@ -124,8 +124,7 @@ def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
         )
     if seen.result is None or not isinstance(seen.mechanism, AdditiveNoise) or not seen.draws:
         return
-    scale = seen.mechanism.noise_multiplier * seen.draws[0].unit
-    grid = 2.0 ** (math.floor(math.log2(scale)) - 24)
+    grid = 2.0 ** (math.floor(math.log2(seen.mechanism.noise_multiplier * seen.draws[0].unit)) - 24)
     out.fault(
         "a released value is not rounded to the public grid",
         not np.array_equal(np.rint(seen.result / grid) * grid, seen.result),

@@ -170,8 +170,7 @@ def _direction(make: Maker, sides: list[Any], probes: Floats) -> Floats | None:
         return np.ones(first.shape)  # the shape alone tells them apart
     gap = np.mean(worlds[0], axis=0) - np.mean(worlds[1], axis=0)
     spread = np.var(worlds[0], axis=0) + np.var(worlds[1], axis=0)
-    floor = 1e-12 * (1.0 + float(np.max(spread)))
-    return np.asarray(gap / (spread + floor))
+    return np.asarray(gap / (spread + 1e-12 * (1.0 + float(np.max(spread)))))
 
 
 # --- raw tables ----------------------------------------------------------------------------------
@@ -226,8 +225,7 @@ def _opened(schema: Any) -> dict[str, Any]:
         raise InvalidParameter("the model's schema does not name its target; it cannot be audited.")
     node = copy.deepcopy(dict(source))
     for name in {*node.pop("learnt", [])} & {*node["columns"]}:
-        facts = node["columns"][name]
-        node["columns"][name] = {k: v for k, v in facts.items() if k not in _LEARNT}
+        node["columns"][name] = {k: v for k, v in node["columns"][name].items() if k not in _LEARNT}
     node.pop("row_norm", None)
     return node
 

@@ -77,10 +77,9 @@ def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -
             out.runs += 1
             for name, law, noise in recovered(trace, subject):
                 _collect(groups.setdefault((name, noise.shape[1], law), NoiseGroup(law)), noise)
-            counts = [(len(each.vectors), each.vectors[0].size) for each in groups.values()]
             if all(
                 n >= factor * VECTORS if features == FEW else n >= 30 and n * d >= factor * ENTRIES
-                for n, d in counts
+                for n, d in [(len(each.vectors), each.vectors[0].size) for each in groups.values()]
             ):
                 break
         for (name, dimension, _), group in groups.items():
@@ -100,8 +99,7 @@ def _collect(group: NoiseGroup, noise: Floats) -> None:
     unit = _directions(noise)
     if group.vectors:
         group.cosines.append(float(_directions(group.vectors[-1][None])[0] @ unit[0]))
-    cos = unit @ unit.T
-    group.cosines.extend(cos[np.triu_indices(len(unit), 1)][:200].tolist())
+    group.cosines.extend((unit @ unit.T)[np.triu_indices(len(unit), 1)][:200].tolist())
     group.vectors.extend(noise)
 
 
@@ -269,5 +267,4 @@ def _scatter(values: np.ndarray[Any, Any], mean: float, variance: float, free: i
     """
     free = free or len(values)
     statistic = float(np.sum((values - mean) ** 2)) / variance
-    pulled = free + (statistic - free) / math.sqrt(1.0 + 0.5 / variance)
-    return _two_sided(square_law(free), pulled)
+    return _two_sided(square_law(free), free + (statistic - free) / math.sqrt(1.0 + 0.5 / variance))

@@ -111,8 +111,7 @@ def least_epsilon(plan: Plan, delta: float, relation: Adjacency) -> float:
 
 def _least(plan: Plan, delta: float, relation: Adjacency) -> float:
     leaves = list(plan.leaves())
-    plain = all(isinstance(leaf, Run | Sampled) and leaf.sampler.name in ONCE for leaf, _ in leaves)
-    if plain:
+    if all(isinstance(leaf, Run | Sampled) and leaf.sampler.name in ONCE for leaf, _ in leaves):
         noisy = [(leaf, count) for leaf, count in leaves if isinstance(leaf, Noisy)]
         if delta == 0.0:
             return math.fsum(pure_epsilon(leaf.mechanism, relation) * n for leaf, n in noisy)
@@ -271,5 +270,4 @@ class Problem:
         w = weights(best.x)
         primal = float(self.weight @ np.maximum(0.0, 1.0 - signed @ w))
         primal += 0.5 * self.ridge * float(w @ w) + float(b @ w)
-        gap = max(0.0, primal + dual(best.x)[0])
-        return w, math.sqrt(2.0 * gap / self.ridge)
+        return w, math.sqrt(2.0 * max(0.0, primal + dual(best.x)[0]) / self.ridge)
