@@ -123,9 +123,7 @@ def test_the_seeds_of_nested_parts_are_replaced() -> None:
 
     seeds = {with_fresh_seed(make())[-1].random_state for _ in range(9)}
     assert len(seeds) == 9
-    assert AuditedEstimator(make(), (1.0, 0.0)).unseeded() == {
-        "logisticregression__random_state": None
-    }
+    assert AuditedEstimator(make(), (1.0, 0.0)).unseeded()[-1].random_state is None
 
 
 class Steered(ClassifierMixin, BaseEstimator):

@@ -91,16 +91,23 @@ def test_canaries_are_neighbours(relation: Adjacency, classes: int, intercept: b
             assert set(y) | set(y2) <= set(range(classes))
             if relation is Adjacency.ADD_REMOVE:
                 assert len(X) == len(X2) + 1
-                X, y = np.delete(X, pair.index, 0), np.delete(y, pair.index)
+                X, y = (
+                    np.delete(X, (len(pair.first.X) - 1), 0),
+                    np.delete(y, (len(pair.first.X) - 1)),
+                )
             assert X.shape == X2.shape
             changed = np.flatnonzero(np.any(X != X2, axis=1) | (y != y2))
-            assert set(changed) <= {pair.index}
+            assert set(changed) <= {(len(pair.first.X) - 1)}
             blank = pair.second.options.get("sample_weight")
             if relation is Adjacency.ZERO_OUT:
                 assert np.all(X2[-1] == 0.0)
                 assert (blank is None) == (not intercept)
                 assert blank is None or (blank[-1] == 0.0 and np.all(blank[:-1] == 1.0))
-            inside = np.delete(X2, pair.index, 0) if len(X2) > pair.index else X2
+            inside = (
+                np.delete(X2, (len(pair.first.X) - 1), 0)
+                if len(X2) > (len(pair.first.X) - 1)
+                else X2
+            )
             assert np.all(np.linalg.norm(inside, axis=1) <= 2.0 * (1.0 + 1e-12))
 
 

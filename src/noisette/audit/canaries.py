@@ -52,11 +52,6 @@ class Neighbours:
     second: Data
 
     @property
-    def index(self) -> int:
-        """The record that differs, in the first data set; of a person the last row."""
-        return len(self.first.X) - 1
-
-    @property
     def changed(self) -> NDArray[np.intp]:
         """The rows of the record or person that differs, in the first data set."""
         return np.flatnonzero(self.first.owners == self.first.owners[-1])

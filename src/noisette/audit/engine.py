@@ -16,7 +16,7 @@ from noisette.audit import bounds
 from noisette.audit.bounds import Betting, best_stake
 from noisette.audit.events import Event, Outcome, repeats
 from noisette.audit.findings import Finding, Result, Verdict
-from noisette.audit.worlds import Output, World, bar, jobs, refuse_generators, running
+from noisette.audit.worlds import Output, bar, jobs, refuse_generators, running, world
 from noisette.errors import InvalidParameter
 
 REPEAT_SHARE = 0.1
@@ -88,6 +88,8 @@ class TwoWorlds(Result):
 class Test:
     """One event in one order of the worlds, against the claim path(x) with x = `claimed`."""
 
+    verdict: Verdict
+
     def __init__(
         self, event: tuple[Event, float, float], swapped: bool, path: Path, claimed: float,
         end: float, fixed: Callable[[int, int, int, int, float], Any], level: float,
@@ -100,11 +102,6 @@ class Test:
         self._betting = Betting(*pair, level / 2.0, best_stake(p, q, *pair)) if early_stop else None
         self.counts = (0, 0, 0, 0)
         self.lower, self.rejected = 0.0, False
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the claim is refuted."""
-        return "violated" if self.rejected else "consistent"
 
     def counted(self) -> str:
         """Return how often the event came, in words."""
@@ -130,6 +127,7 @@ class Test:
         if finished:  # never below 0
             self.lower = max(self.lower, float(self._fixed(*self.counts, self._level)))
             self.rejected = self.rejected or self.lower > self.claimed
+        self.verdict = "violated" if self.rejected else "consistent"
 
 
 def pair_test(
@@ -164,7 +162,7 @@ def audited(
         raise InvalidParameter(f"pilot must leave at least 2 of {total} runs for the test.")
     n_jobs = jobs(n_jobs)
     spare = REPEAT_SHARE * alpha if output is not None else 0.0
-    tasks: list[Any] = [World(make_model, data, statistic, output) for data in worlds]
+    tasks: list[Any] = [world(make_model, data, statistic, output) for data in worlds]
     if n_jobs > 1:
         refuse_generators((make_model, statistic, output))
     with bar(name, 2 * total, progress) as tick, running(tasks, n_jobs, tick) as rounds:
@@ -203,14 +201,13 @@ def audited(
 def _repeated_finding(fresh: Finding, tests: list[Test], shown: bool) -> Finding:
     """Return what the tests for repeated noise found; `fresh` is said where nothing repeated."""
     if not shown:
-        detail = "No output was shown in which noise could be seen to repeat."
         return replace(
-            fresh, epsilon_lower=None, confidence=1.0, verdict="not applicable", detail=detail
-        )
+            fresh, epsilon_lower=None, confidence=1.0, verdict="not applicable",
+            detail="No output was shown in which noise could be seen to repeat.",
+        )  # fmt: skip
     if not tests:
         return fresh
     best = max(tests, key=lambda test: (test.rejected, test.lower))
-    more = "; fresh noise in every run and every part would not do this"
-    detail = f"{best.event}: {best.counted()}{more if best.rejected else ''}."
-    detail = detail[0].upper() + detail[1:]
+    more = "; fresh noise in every run and every part would not do this" * best.rejected
+    detail = f"{str(best.event).capitalize()}: {best.counted()}{more}."
     return replace(fresh, epsilon_lower=best.lower, verdict=best.verdict, detail=detail)

@@ -78,8 +78,8 @@ def best_threshold(first: Floats, second: Floats, score: Score) -> tuple[Thresho
             k, j = (np.searchsorted(x, values, side="right") for x in worlds)
         scores = score(k.astype(float), len(first), j.astype(float), len(second))
         at = int(np.argmax(scores))
-        chances = _chance(k[at], len(first)), _chance(j[at], len(second))
-        found.append((scores[at], Threshold(float(values[at]), above), *chances))
+        event = Threshold(float(values[at]), above)
+        found.append((scores[at], event, _chance(k[at], len(first)), _chance(j[at], len(second))))
     return max(found, key=lambda row: row[0])[1:]
 
 
@@ -149,10 +149,10 @@ class Box:
         return inside
 
     def __str__(self) -> str:
-        parts = []
-        for i, absolute, above, threshold in self.conditions:
-            name = f"|z{i}|" if absolute else f"z{i}"
-            parts.append(f"{name} {'>' if above else '<='} {threshold:.4g}")
+        parts = (
+            f"{f'|z{i}|' if absolute else f'z{i}'} {'>' if above else '<='} {threshold:.4g}"
+            for i, absolute, above, threshold in self.conditions
+        )
         return " and ".join(parts) or "always"
 
 

@@ -48,10 +48,10 @@ class RawTable:
         kept = len(self) - self.owners.count(self.owners[-1])
         rows = rows if self.by_person else min(rows, 1)
         columns = {n: [*old[:kept], *[cells.get(n, "")] * rows] for n, old in self.columns.items()}
-        labels = [*self.labels[:kept], *[label] * rows]
         return replace(
-            self, columns=columns, labels=labels, owners=[*self.owners[:kept], *[who] * rows]
-        )
+            self, columns=columns, labels=[*self.labels[:kept], *[label] * rows],
+            owners=[*self.owners[:kept], *[who] * rows],
+        )  # fmt: skip
 
     def end(self, k: int) -> dict[str, Any]:
         """Return a record of the cells at one end."""
@@ -96,11 +96,10 @@ def invented(
     columns, ends, plain = {}, {}, {}
     for name, stated in kinds.items():
         fact = {"kind": stated} if isinstance(stated, str) else stated
-        if fact["kind"] == "ignore":
-            continue
-        plain[name], values = _column(fact)
-        ends[name] = values[0], values[-1]
-        columns[name] = [values[k] for k in g.integers(len(values), size=rows)]
+        if fact["kind"] != "ignore":
+            plain[name], values = _column(fact)
+            ends[name] = values[0], values[-1]
+            columns[name] = [values[k] for k in g.integers(len(values), size=rows)]
     if isinstance(labels, tuple):
         chosen = [labels[0] + (labels[1] - labels[0]) * float(u) for u in g.random(rows)]
     else:
@@ -154,19 +153,14 @@ def _arrow(columns: Columns) -> Any:
     return pa.table(made)
 
 
-def _parquet(columns: Columns) -> Path:
-    path = Path(tempfile.mkdtemp()) / "table.parquet"
-    import_module("pyarrow.parquet").write_table(_arrow(columns), path, row_group_size=40)
-    return path
-
-
-def _dask_parquet(columns: Columns) -> Any:
-    folder = Path(tempfile.mkdtemp())
-    table, parquet = _arrow(columns), import_module("pyarrow.parquet")
-    size = -(-len(table) // 3)
-    for k in range(3):
-        parquet.write_table(table.slice(k * size, size), folder / f"part-{k}.parquet")
-    return import_module("dask.dataframe").read_parquet(folder)
+def _parquet(columns: Columns, parts: int = 1) -> Path:
+    """Return a folder of Parquet files."""
+    folder, table = Path(tempfile.mkdtemp()), _arrow(columns)
+    size = -(-len(table) // parts)
+    for k in range(parts):
+        path, part = folder / f"part-{k}.parquet", table.slice(k * size, size)
+        import_module("pyarrow.parquet").write_table(part, path, row_group_size=40)
+    return folder
 
 
 CONTAINERS: dict[str, tuple[str, Callable[[Columns], Any]]] = {
@@ -175,14 +169,17 @@ CONTAINERS: dict[str, tuple[str, Callable[[Columns], Any]]] = {
     "pandas nullable": ("pandas", _nullable),
     "polars": ("polars", lambda columns: import_module("polars").from_arrow(_arrow(columns))),
     "pyarrow": ("pyarrow", _arrow),
-    "parquet": ("pyarrow", _parquet),
+    "parquet": ("pyarrow", lambda columns: _parquet(columns) / "part-0.parquet"),
     "dask": (
         "dask",
         lambda columns: import_module("dask.dataframe").from_pandas(
             _pandas(columns), npartitions=3
         ),
     ),
-    "dask parquet": ("dask", _dask_parquet),
+    "dask parquet": (
+        "dask",
+        lambda columns: import_module("dask.dataframe").read_parquet(_parquet(columns, 3)),
+    ),
 }
 """What makes a table of columns, and the package that it needs."""
 

@@ -101,12 +101,10 @@ _ROUNDING = 1e-9
 
 def check_charges(ledger: Ledger) -> None:
     """Raise if a charge costs less than its plan, whatever the file's digests say."""
-    known: dict[tuple[str, tuple[float, float]], bool] = {}
+    bills = {(charge.plan, charge.cost) for charge in ledger.charges}
+    unpaid = {bill for bill in bills if not _is_paid(ledger, *bill)}
     for number, charge in enumerate(ledger.charges, start=1):
-        key = charge.plan, charge.cost
-        if key not in known:
-            known[key] = _is_paid(ledger, *key)
-        if not known[key]:
+        if (charge.plan, charge.cost) in unpaid:
             raise LedgerError(
                 f"charge {number} costs less than its plan does, so {ledger.title} is damaged: "
                 "somebody changed it, or an older noisette counted too low."

@@ -74,51 +74,46 @@ def fitted(model: Any, data: Any) -> Any:
     return model if found is None else found
 
 
-class World:
-    """Fits fresh models on one data set, again and again."""
+def world(
+    make_model: Callable[[], Any], data: Any, statistic: Callable[[Any], float] | None,
+    output: Output | None,
+) -> Callable[[], Outcome]:  # fmt: skip
+    """Return a function that makes one run: it fits a fresh model on one data set."""
+    for wrong, kind, sentence in (
+        (not callable(make_model) or hasattr(make_model, "coef_"), InvalidParameter,
+         "make_model must be a function that returns a new estimator."),
+        (statistic is None and output is None, InvalidParameter,
+         "pass a statistic, or an output in which to search for one."),
+        (statistic is not None and not callable(statistic), InvalidParameter,
+         "statistic must be a function of a fitted model."),
+        (not isinstance(data, tuple | list) or len(data) not in (2, 3), InvalidData,
+         "D and D_prime must be pairs (X, y)."),
+        (isinstance(data, tuple | list) and not all(isinstance(each, dict) for each in data[2:]),
+         InvalidData,
+         "the third part of D must be a dict of further arguments of fit."),
+    ):  # fmt: skip
+        if wrong:
+            raise kind(sentence)
 
-    def __init__(
-        self,
-        make_model: Callable[[], Any],
-        data: tuple[Any, ...],
-        statistic: Callable[[Any], float] | None,
-        output: Output | None,
-    ) -> None:
-        for wrong, sentence in (
-            (not callable(make_model) or hasattr(make_model, "coef_"),
-             "make_model must be a function that returns a new estimator."),
-            (statistic is None and output is None,
-             "pass a statistic, or an output in which to search for one."),
-            (statistic is not None and not callable(statistic),
-             "statistic must be a function of a fitted model."),
-        ):  # fmt: skip
-            if wrong:
-                raise InvalidParameter(sentence)
-        if not isinstance(data, tuple | list) or len(data) not in (2, 3):
-            raise InvalidData("D and D_prime must be pairs (X, y).")
-        if len(data) == 3 and not isinstance(data[2], dict):
-            raise InvalidData("the third part of D must be a dict of further arguments of fit.")
-        self._make_model, self._data = make_model, data
-        self._statistic, self._output = statistic, output
-
-    def __call__(self) -> Outcome:
-        """One run."""
-        model = with_fresh_seed(self._make_model())
+    def run() -> Outcome:
+        model = with_fresh_seed(make_model())
         if not hasattr(model, "fit"):
             raise InvalidParameter(
                 f"make_model must return an estimator with fit; got a {type(model).__name__}."
             )
-        model = fitted(model, self._data)
-        output = None if self._output is None else self._output(model)
-        digest, pattern = (None, None) if output is None else trace(output)
-        if self._statistic is not None:
-            value = float(self._statistic(model))
+        model = fitted(model, data)
+        shown = None if output is None else output(model)
+        digest, pattern = (None, None) if shown is None else trace(shown)
+        if statistic is not None:
+            value = float(statistic(model))
             return Outcome(-math.inf if math.isnan(value) else value, None, digest, pattern)
-        if output is None:
+        if shown is None:
             raise InvalidParameter(
                 f"a {type(model).__name__} has no coef_; pass a statistic, or an output."
             )
-        return Outcome(0.0, np.asarray(output, dtype=np.float64).ravel(), digest, pattern)
+        return Outcome(0.0, np.asarray(shown, dtype=np.float64).ravel(), digest, pattern)
+
+    return run
 
 
 Result = TypeVar("Result")

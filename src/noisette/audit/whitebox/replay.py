@@ -83,9 +83,9 @@ def _results(one: Any, two: Any, name: str, out: Tally) -> None:
         for what in one:
             _results(one[what], two[what], f"{name}, {what}", out)
         return
-    here, there = fitted_state(one), fitted_state(two)
-    paths = [path for path in here.keys() | there.keys() if here.get(path) != there.get(path)]
-    labels = sorted({(here.get(path) or there[path]).label for path in paths})
+    # notes of one world only, by path; a value that differs is in both lists
+    apart = fitted_state(one).items() ^ fitted_state(two).items()
+    labels = sorted({note.label for _, note in apart})
     shown = ", ".join(labels[:4])
     out.fault(
         f"{name}: with equal releases, what is kept still depends on the data: {shown}", labels
