@@ -219,8 +219,9 @@ class Trace:
 
     def charge(self, real: Real, plan: Any, **options: Any) -> Any:
         """Write down what was booked, and how often randomness had been read by then."""
-        self.reads.append(self.tape.reads)
+        reads = self.tape.reads
         self.charges.append(real(plan, **options))
+        self.reads.append(reads)
         return self.charges[-1]
 
     def release(
