@@ -62,9 +62,8 @@ def compare(
             out.unstated.append(f"{name}: {type(error).__name__}")
             continue
         else:
-            (result, trace, said), (again, forced, told) = one, two
-            here, there = ({"text of warnings": said}, {"text of warnings": told})
-            here, there = here | _facts(trace, adjacency), there | _facts(forced, adjacency)
+            (result, trace), (again, forced) = one, two
+            here, there = _facts(trace, adjacency), _facts(forced, adjacency)
             for what, fact in here.items():
                 out.fault(f"{name}: the {what} depends on the data", fact != there[what])
             shapes = [(len(t.releases), len(t.solves), len(t.steps)) for t in (trace, forced)]
@@ -128,7 +127,7 @@ def _compared(subject: AuditedEstimator, pair: Any, seed: int, out: Tally) -> bo
     if "sample_epsilon" in pair.first.options:
         # a sampler that knows no level per person has no way to say "blank"
         out.refused.pop()
-        _, trace, _ = watched(subject.on(pair.first.bare()), seed, watch=pair.changed)
+        _, trace = watched(subject.on(pair.first.bare()), seed, watch=pair.changed)
         _contributions(trace, pair.name, out)
         out.runs += 1
     return False
@@ -163,6 +162,7 @@ def _facts(trace: Trace, adjacency: Adjacency) -> dict[str, Any]:
         "normaliser or learning rate": [
             (s.normaliser, s.grid, s.number, s.update, s.noise.tobytes()) for s in trace.steps
         ],
+        "text of warnings": trace.warnings,
         "number of reads of randomness": trace.tape.reads,
         "amount of randomness consumed":
             adjacency.size_is_public and not keyed and trace.tape.consumed(),

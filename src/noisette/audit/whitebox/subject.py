@@ -157,7 +157,7 @@ class AuditedEstimator:
         watch: NDArray[np.intp] | None = None,
     ) -> tuple[Any, Trace]:  # fmt: skip
         """Fit one of ours under a tape and return (model, trace)."""
-        return watched(self.on(data), 1_000_003 * self.seed + seed, reference, watch)[:2]
+        return watched(self.on(data), 1_000_003 * self.seed + seed, reference, watch)
 
     def on(self, data: Data) -> Run:
         """Return a fit of ours on these data, under a source of randomness."""

@@ -188,6 +188,7 @@ class Trace:
     stray: list[Draw] = field(default_factory=list)
     keys: list[Any] | None = None
     """The keys whose counts are released next."""
+    warnings: list[str] = field(default_factory=list)
     last_stream: Release | None = None
     _at_door: Release | None = None
     _drawing: bool = False
@@ -406,11 +407,12 @@ def tracing(
 
 def watched(
     run: Run, seed: int, reference: Trace | None = None, watch: NDArray[np.intp] | None = None
-) -> tuple[Any, Trace, list[str]]:
-    """Return what a run returned, its trace and its warnings."""
+) -> tuple[Any, Trace]:
+    """Return what a run returned and its trace."""
     tape = Tape.from_seed(seed)
     with warnings.catch_warnings(record=True) as said, tracing(tape, reference, watch) as trace:
         warnings.simplefilter("always")
         result = run(tape)
     trace.check()
-    return result, trace, [str(each.message) for each in said]
+    trace.warnings = [str(each.message) for each in said]
+    return result, trace
