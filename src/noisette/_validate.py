@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from noisette.errors import InvalidParameter
+from noisette.errors import InvalidParameter, NoisetteError
 
 _ABOVE_0, _BELOW_1, _FINITE = math.ulp(0.0), math.nextafter(1.0, 0.0), sys.float_info.max
 # Control signs, direction marks and other format signs, halves of letters, line separators.
@@ -124,6 +124,13 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
         listed = ", ".join(map(repr, names))
         raise InvalidParameter(f"{name} must be one of {listed}; got {shown(value)}.")
     return value
+
+
+def refuse(*wrongs: tuple[object, str], kind: type[NoisetteError] = InvalidParameter) -> None:
+    """Raise with the sentence of the first thing that is wrong, if one is."""
+    for wrong, sentence in wrongs:
+        if wrong:
+            raise kind(sentence)
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:

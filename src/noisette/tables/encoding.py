@@ -1,9 +1,12 @@
 """The columns of a table in a file against its schema: names and types; how many rows there are."""
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import filterfalse
 from pathlib import Path
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables.cells import arrow, is_text
 from noisette.tables.reading import csv_header, is_parquet, open_parquet, pieces
@@ -29,13 +32,18 @@ def names_of(
         first, names = names, list(schema.names)
         if schema.target not in also and len(first) == len(names) - 1:
             names.remove(schema.target)
-        if first == names:
-            raise InvalidData(f"the first line of {path} names the columns; leave out --no-header.")
-        if len(first) != len(names):
-            raise InvalidData(
+        refuse(
+            (
+                first == names,
+                f"the first line of {path} names the columns; leave out --no-header.",
+            ),
+            (
+                len(first) != len(names),
                 f"{path} has {len(first)} cells in its first row, but the schema names "
-                f"{len(names)} columns; give them in order as names under [file]."
-            )
+                f"{len(names)} columns; give them in order as names under [file].",
+            ),
+            kind=InvalidData,
+        )
         given = names
     check_columns(path, names, schema, also)
     return names, given
@@ -72,8 +80,8 @@ def check_columns(
     A first line without any known name may be somebody's row, so nothing of it is shown. A table
     in memory has no `path`.
     """
-    known, present = {*schema.by_name, schema.target}, {*names}
-    if not known & present:
+    known = {*schema.by_name, schema.target}
+    if known.isdisjoint(names):
         if path is None:
             raise InvalidData("the table has none of the columns of the schema.")
         raise InvalidData(
@@ -81,26 +89,21 @@ def check_columns(
             "[file], or give --no-header if its first line is a row."
         )
     refuse_doubled(names)
-    for name in names:
-        if name not in known and name == "":
-            raise InvalidParameter(
-                "the table has a column without a name, perhaps by a separator at the line's end; "
-                'write [columns.""] and kind = "ignore" into the schema.'
-            )
-        if name not in known:
-            raise InvalidParameter(
-                f"column {name!r} of the table is not in the schema; add it there, or give it "
-                'kind = "ignore".'
-            )
-    for name in (*schema.used, *also):
-        if name not in present:
-            raise InvalidData(f"the table has no column {name!r}, which the schema names.")
+    for name in filterfalse(known.__contains__, names):
+        raise InvalidParameter(
+            f"column {name!r} of the table is not in the schema; add it there, or give it "
+            'kind = "ignore".'
+            if name
+            else "the table has a column without a name, perhaps by a separator at the line's end; "
+            'write [columns.""] and kind = "ignore" into the schema.'
+        )
+    for name in filterfalse({*names}.__contains__, (*schema.used, *also)):
+        raise InvalidData(f"the table has no column {name!r}, which the schema names.")
 
 
 def refuse_doubled(names: Sequence[str]) -> None:
     """Refuse names of which two are alike."""
-    if len(set(names)) != len(names):
-        doubled = next(name for name in names if names.count(name) > 1)
+    for doubled in Counter(names) - Counter({*names}):
         named = f"named {doubled!r}" if doubled else "without a name"
         raise InvalidData(f"the table has two columns {named}; rename one.")
 
@@ -114,7 +117,6 @@ def count_units(path: Path, schema: Schema, *, header: bool) -> int:
     who = schema.persons
     parts = pieces(path, schema.file, [names[0] if who is None else who.column], given)
     if who is None:
-        count = sum(len(piece[names[0]]) for piece in parts)
-        return _validate.integer("the number of rows", count)
+        return _validate.integer("the number of rows", sum(len(part[names[0]]) for part in parts))
     texts = [text for piece in parts for text in who.texts_of(piece[who.column])]
     return _validate.integer("the number of persons", who.group(texts).count)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from noisette._validate import refuse
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.facts import only, text_list
 
@@ -41,7 +42,7 @@ class FileFacts:
         only(node, ("delimiter", "decimal", "thousands", "encoding", "names"), "[file]")
         delimiter, decimal = node.get("delimiter", ","), node.get("decimal", ".")
         thousands, encoding = node.get("thousands", ""), node.get("encoding", "utf-8")
-        for wrong, told in (
+        refuse(
             (
                 not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n',
                 f"delimiter must be one character; got {delimiter!r}.",
@@ -60,9 +61,7 @@ class FileFacts:
                 "encoding must be a name such as 'utf-8' or 'latin-1', not UTF-16; "
                 f"got {encoding!r}.",
             ),
-        ):
-            if wrong:
-                raise InvalidParameter(told)
+        )
         names = text_list(node.get("names", []), "names of [file]", empty=True)
         return cls(delimiter, decimal, encoding, names, thousands)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from noisette import _files, _validate
+from noisette._validate import refuse
 from noisette.core.guarantee import TAKEN_AS_GIVEN, Guarantee
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons, Unit
@@ -221,7 +222,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
             f"a training that was stopped left a finished model for {folder}, which is paid for; "
             f"before another is, bring it back with: noisette recover {folder}."
         )
-    for wrong, told in (
+    refuse(
         (
             folder.exists() and not folder.is_dir(),
             f"{folder} is a file; give the name of a folder for the model.",
@@ -234,21 +235,19 @@ def check_folder(folder: Path, *, force: bool) -> None:
             not target.parent.is_dir(),
             f"the folder {folder.parent} does not exist; nothing was written.",
         ),
-    ):
-        if wrong:
-            raise InvalidParameter(told)
-    if not folder.exists() or not any(folder.iterdir()):
-        return
-    if not force:
-        raise InvalidParameter(
+    )
+    there = {item.name for item in folder.iterdir()} if folder.exists() else set[str]()
+    refuse(
+        (
+            there and not force,
             f"{folder} exists and is not empty; give another --out, or --force to replace the "
-            "model in it."
-        )
-    strange = sorted(item.name for item in folder.iterdir() if item.name not in _FILES)
-    if strange or not (folder / MODEL).is_file():
-        raise InvalidParameter(
-            f"{folder} is not a model folder of noisette, so --force will not replace it."
-        )
+            "model in it.",
+        ),
+        (
+            there - _FILES or (there and not (folder / MODEL).is_file()),
+            f"{folder} is not a model folder of noisette, so --force will not replace it.",
+        ),
+    )
 
 
 @contextlib.contextmanager
@@ -390,7 +389,7 @@ def read_model(folder: str | Path) -> TableModel:
     model = load_model(folder / MODEL)
     schema = read_schema(folder / SCHEMA)
     classes, width = getattr(model, "classes_", None), getattr(model, "width_", None)
-    for wrong, told in (
+    refuse(
         (
             schema.public[0] not in model.privacy_.public,
             f"{folder / SCHEMA} is not the schema that the model was trained with; restore it.",
@@ -403,9 +402,8 @@ def read_model(folder: str | Path) -> TableModel:
             sorted(schema.classes) != ([] if classes is None else classes.tolist()),
             f"the schema in {folder} does not fit the classes of its model.",
         ),
-    ):
-        if wrong:
-            raise InvalidData(told)
+        kind=InvalidData,
+    )
     return TableModel(model, schema)
 
 

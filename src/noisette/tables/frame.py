@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Floats, Integers
+from noisette._validate import refuse
 from noisette.core.cells import Given, given
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import Persons
@@ -198,10 +199,12 @@ def columns_of(table: Any, signs: Signs) -> dict[str, Cells]:
         if str(name) in columns:
             raise InvalidData(f"the table has two columns named {str(name)!r}; rename one.")
         columns[str(name)] = ValueCells(given(column, _NO_COLUMN), signs)
-    if not columns:
-        raise InvalidData("the table has no columns.")
-    if len(set(map(len, columns.values()))) != 1:
-        raise InvalidData("the columns of the table must be of one length.")
+    lengths = set(map(len, columns.values()))
+    refuse(
+        (not columns, "the table has no columns."),
+        (len(lengths) > 1, "the columns of the table must be of one length."),
+        kind=InvalidData,
+    )
     return columns
 
 
@@ -210,12 +213,8 @@ def _stored(
 ) -> dict[str, Cells]:
     """Return the columns of a table that comes in pieces; of texts, each is kept once."""
     store, columns = Spilling(), dict[str, Cells]()
-    known: dict[str, dict[str, int]] = {}
-    vectors: dict[str, Spilled] = {}
-    for name in names:
-        vectors[name] = Spilled(store, np.float64 if name in numbers else np.int32)
-        if name not in numbers:
-            known[name] = {}
+    known: dict[str, dict[str, int]] = {name: {} for name in names if name not in numbers}
+    vectors = {name: Spilled(store, np.int32 if name in known else np.float64) for name in names}
     for piece in found:
         for name, vector in vectors.items():
             if name not in known:
@@ -226,10 +225,9 @@ def _stored(
             # the narrowest type that fits
             vector.append(places.astype(np.min_scalar_type(-len(known[name]) - 1))[codes])
     for name, vector in vectors.items():
+        columns[name] = ValueCells(Given(cast(Any, vector)))
         if name in known:
             columns[name] = CodedCells(vector, list(known[name]), signs)
-        else:
-            columns[name] = ValueCells(Given(cast(Any, vector)))
     return columns
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.core.cells import UNTOLD
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.units import MISSING_IDENTIFIERS, Persons, PlannedPersons, Unit
@@ -22,6 +23,7 @@ from noisette.tables.kinds.facts import UNKNOWN
 
 PERSON_KEYS = ("person", "max_rows", "person_missing")
 
+_WHERE = "column {!r}, which identifies persons,"
 _FLOAT = re.compile(r"-?\d(\.\d+)?e\+\d+|-?\d+\.0")  # as Python spells numbers with a point
 _LARGEST = 2.0**53  # beyond, they do not tell whole numbers apart
 
@@ -43,19 +45,20 @@ class PersonFacts:
         """Return the facts that a schema states; refuse a column that is learnt from."""
         column = node.get("person")
         if column is None:
-            for key in PERSON_KEYS[1:]:
-                if key in node:
-                    raise InvalidParameter(f'{key} needs person = "COLUMN", whose rows are meant.')
+            for key in {*PERSON_KEYS} & {*node}:
+                raise InvalidParameter(f'{key} needs person = "COLUMN", whose rows are meant.')
             return None
-        if not isinstance(column, str) or column == UNKNOWN:
-            raise InvalidParameter("person must be the name of the column that identifies persons.")
-        if column == target:
-            raise InvalidParameter(f"the target {target!r} cannot tell persons apart.")
+        refuse(
+            (
+                not isinstance(column, str) or column == UNKNOWN,
+                "person must be the name of the column that identifies persons.",
+            ),
+            (column == target, f"the target {target!r} cannot tell persons apart."),
+        )
         cap = node.get("max_rows")
-        if cap is not None:
-            cap = _validate.integer("max_rows", cap)
         missing = node.get("person_missing", "refuse")
         _validate.choice("person_missing", missing, MISSING_IDENTIFIERS)
+        cap = None if cap is None else _validate.integer("max_rows", cap)
         return cls(column, cap, missing, tuple(map(canonical, codes)))
 
     def group(self, texts: Sequence[str]) -> Persons:
@@ -71,25 +74,21 @@ class PersonFacts:
         # proof: PERSON-WEIGHTS
         held = getattr(cells, "given", None)
         if held is not None:
-            held.check(self._where, whole=True)
+            held.check(_WHERE.format(self.column), whole=True)
         return cells.texts()
-
-    @property
-    def _where(self) -> str:
-        return f"column {self.column!r}, which identifies persons,"
 
     def identifiers(self, texts: Sequence[str]) -> NDArray[Any]:
         """Return the identifier of every row, None for none; compared as categories are."""
         # proof: PERSON-WEIGHTS
         odd = (t for t in texts if (t[-2:] == ".0" or "e+" in t) and _FLOAT.fullmatch(t))
         if any(abs(float(text)) >= _LARGEST for text in odd):
-            raise InvalidData(UNTOLD.format(self._where))
+            raise InvalidData(UNTOLD.format(_WHERE.format(self.column)))
         absent = {"", *self.codes}
         ids = np.empty(len(texts), dtype=object)
         ids[:] = [None if text in absent else text for text in map(canonical, texts)]
         if self.missing == "refuse" and any(each is None for each in ids):
             raise InvalidData(
-                f"{self._where} has an empty cell; fill it in, "
+                f"{_WHERE.format(self.column)} has an empty cell; fill it in, "
                 'take such rows out, or write person_missing = "single" into the schema, which '
                 "makes each of them a person of its own."
             )

@@ -22,12 +22,13 @@ import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, time
-from itertools import chain
+from itertools import chain, filterfalse
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
 from noisette import _files, _validate
+from noisette._validate import refuse
 from noisette.core.adjacency import UNITS, Protected
 from noisette.errors import InvalidParameter
 from noisette.tables.file_facts import FileFacts
@@ -283,8 +284,6 @@ class Schema:
         only(node, _TOP, "the schema")
         node = _plain(node)
         name, bounds = _target_of(node, target)
-        if bounds is not None and "classes" in node:
-            raise InvalidParameter("classes are for labels; a target that is a number has none.")
         labels = labels_of(node.get("classes")) if bounds is None else ()
         learnt = text_list(node.get("learnt", []), "learnt", empty=True)
         codes = text_list(node.get("missing", []), "missing", empty=True)
@@ -296,26 +295,47 @@ class Schema:
         )
         unused = {column.name: {"kind": "ignore"} for column in columns if not column.used}
         node["columns"] = stated | unused
-        # Where facts were released, it may turn out that no column tells rows apart.
-        if not learnt and len(unused) == len(columns):
-            raise InvalidParameter("the schema has no column to learn from.")
         unit = node.get("unit", UNKNOWN if persons is None else "one row is one of a person's rows")
-        if unit == UNKNOWN:
-            raise InvalidParameter(
+        file, learning = FileFacts.from_dict(node.get("file", {})), node.get("learn", {})
+        share = learning.get("share") if isinstance(learning, dict) else None
+        lacking = ", ".join(map(repr, filterfalse(file.names.__contains__, (*stated, name))))
+        refuse(
+            (
+                bounds is not None and "classes" in node,
+                "classes are for labels; a target that is a number has none.",
+            ),
+            # Where facts were released, it may turn out that no column tells rows apart.
+            (
+                not learnt and len(unused) == len(columns),
+                "the schema has no column to learn from.",
+            ),
+            (
+                unit == UNKNOWN,
                 "unit is still to be filled in; write what one row stands for, such as unit = "
                 '"one row is one person", because the guarantee protects one row; where a person '
-                'may have several rows write person = "COLUMN", the column that identifies them.'
-            )
-        if not isinstance(unit, str) or not unit.strip():
-            raise InvalidParameter("unit must say in a few words what one row stands for.")
-        file = FileFacts.from_dict(node.get("file", {}))
-        for each in (*stated, name) if file.names else ():
-            if each not in file.names:
-                raise InvalidParameter(f"names of [file] lacks the column {each!r}.")
-        row_norm, share = _row_norm_of(node, columns), _share_of(node.get("learn", {}))
+                'may have several rows write person = "COLUMN", the column that identifies them.',
+            ),
+            (
+                not isinstance(unit, str) or not unit.strip(),
+                "unit must say in a few words what one row stands for.",
+            ),
+            (file.names and lacking, f"names of [file] lacks the column {lacking}."),
+            (
+                not isinstance(learning, dict),
+                "[learn] must be a table; write share = 0.2 in it, or nothing.",
+            ),
+            (
+                isinstance(share, bool)
+                or not isinstance(share, int | float | None)
+                or not 0.0 < (0.5 if share is None else share) < 1.0,
+                f"share of [learn] must be a number between 0 and 1, the part of the budget for "
+                f"learning facts; got {share!r}.",
+            ),
+        )
+        only(learning, ("share",), "[learn]")
         return cls(
-            name, labels, columns, row_norm, unit.strip(), file, node, share, learnt, persons,
-            bounds,
+            name, labels, columns, _row_norm_of(node, columns), unit.strip(), file, node,
+            None if share is None else float(share), learnt, persons, bounds,
         )  # fmt: skip
 
 
@@ -341,21 +361,6 @@ def _row_norm_of(node: dict[str, Any], columns: tuple[Column, ...]) -> float:
     return _validate.positive("row_norm", guess or 1.0)
 
 
-def _share_of(node: Any) -> float | None:
-    if not isinstance(node, dict):
-        raise InvalidParameter("[learn] must be a table; write share = 0.2 in it, or nothing.")
-    only(node, ("share",), "[learn]")
-    share = node.get("share")
-    if share is None:
-        return None
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0.0 < share < 1.0:
-        raise InvalidParameter(
-            f"share of [learn] must be a number between 0 and 1, the part of the budget for "
-            f"learning facts; got {share!r}."
-        )
-    return float(share)
-
-
 Limits = tuple[float | None, float | None]
 
 
@@ -379,7 +384,7 @@ def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | 
         stated, bounds = facts.get("name", UNKNOWN), (low, high)
     if stated == UNKNOWN:
         stated = None
-    for wrong, told in (
+    refuse(
         (
             stated is not None and not isinstance(stated, str),
             "target must be the name of the label's column.",
@@ -393,9 +398,7 @@ def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | 
             stated is not None and wanted is not None and stated != wanted,
             f"--target is {wanted!r} but the schema says target = {stated!r}; make them agree.",
         ),
-    ):
-        if wrong:
-            raise InvalidParameter(told)
+    )
     name = stated if stated is not None else str(wanted)
     node["target"] = name if facts is None else {**facts, "name": name}
     return name, bounds
@@ -417,13 +420,14 @@ def _columns_of(node: dict[str, Any], target: str, learnt: tuple[str, ...]) -> d
             "the schema has no columns; write a table [columns.NAME] for each, or start from the "
             "template of `noisette schema`."
         )
-    if target in listed:
-        raise InvalidParameter(
-            f"the target {target!r} must not stand under columns; its facts stand at the top."
-        )
-    for name in learnt:
-        if name not in listed:
-            raise InvalidParameter(f"learnt names {name!r}, which does not stand under columns.")
+    strange = ", ".join(map(repr, sorted({*learnt} - {*listed})))
+    refuse(
+        (
+            target in listed,
+            f"the target {target!r} must not stand under columns; its facts stand at the top.",
+        ),
+        (strange, f"learnt names {strange}, which does not stand under columns."),
+    )
     return listed
 
 

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from noisette import _files, _validate
+from noisette._validate import refuse as refuse
 from noisette._validate import visible
 from noisette.errors import InvalidParameter, NoisetteError, PrivacyWarning, WeakModelWarning
 
@@ -98,13 +99,6 @@ def warning_aloud() -> Iterator[None]:
 def readable(name: str) -> str:
     """Return a name that every file can hold: a path may have bytes that are no text."""
     return "".join(c if c.isprintable() else "?" for c in name)
-
-
-def refuse(*wrongs: tuple[object, str], kind: type[NoisetteError] = InvalidParameter) -> None:
-    """Raise with the sentence of the first thing that is wrong, if one is."""
-    for wrong, sentence in wrongs:
-        if wrong:
-            raise kind(sentence)
 
 
 def check_file(path: Path, *, force: bool) -> None:

@@ -1,6 +1,7 @@
 """Categories: an indicator for each public level, and one for "anything else"."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from noisette._typing import Bools, Floats
+from noisette._validate import refuse
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import Cells, Column, Points, falling, some
 from noisette.tables.kinds.codes import CodeGroups, check_codes, is_pattern
@@ -195,15 +197,16 @@ def _grouped(node: Any, what: str, hint: str = "") -> Groups:
     """Return named groups of values: of a list, each value is a group of its own."""
     if not isinstance(node, dict):
         return _alone(text_list(node, what, hint=hint))
-    if not node:
-        raise InvalidParameter(f"{what} must not be empty.")
-    groups, seen = dict[str, tuple[str, ...]](), set[str]()
+    groups, seen = [], Counter[str]()
     for name, values in node.items():
-        groups[name] = tuple(map(canonical, text_list(values, f"{what}, {name!r},")))
-        for text in sorted(seen.intersection(groups[name])):
-            raise InvalidParameter(f"{what} lists the value {text!r} in two groups.")
-        seen.update(groups[name])
-    return tuple(groups.items())
+        groups.append((name, tuple(map(canonical, text_list(values, f"{what}, {name!r},")))))
+        seen.update(groups[-1][1])
+    twice = max(seen, key=seen.__getitem__, default="")
+    refuse(
+        (not node, f"{what} must not be empty."),
+        (seen[twice] > 1, f"{what} lists the value {twice!r} in two groups."),
+    )
+    return tuple(groups)
 
 
 def _alone(texts: Iterable[str]) -> Groups:
@@ -219,7 +222,7 @@ def labels_of(node: Any) -> Groups:
             'the classes are missing; write classes = ["no", "yes"] with every label that can '
             f"occur, whether it does or not{_NUMBER}."
         )
-    labels = _grouped(node, "classes", hint=_NUMBER)
+    labels = _grouped(node, "classes", _NUMBER)
     if len(labels) < 2:
         raise InvalidParameter("classes must name at least two labels.")
     return labels
@@ -266,24 +269,25 @@ def _parse(stated: Stated) -> Categorical | Open:
         )
     groups, patterns = _levels(stated)
     reference = facts.get("reference")
-    if reference is not None:
-        reference = canonical(reference)
-        if reference not in dict(groups):
-            raise InvalidParameter(f"{where}: reference {reference!r} is not among the categories.")
+    reference = None if reference is None else canonical(reference)
     # Without any category "other" would be 1 in every row that is not missing.
     other = flag(facts, "other", True, where) and bool(groups)
-    if not other and reference is None and groups:
-        raise InvalidParameter(
-            f"{where}: other = false makes an unlisted level count as the reference; name one."
-        )
     listed = set(chain.from_iterable(levels for _, levels in groups))
-    missing = tuple(filterfalse(listed.__contains__, absent))
     column = Categorical(
         stated.name, groups, reference, other, size, patterns,
-        missing=missing, missing_slot=stated.slot,
+        missing=tuple(filterfalse(listed.__contains__, absent)), missing_slot=stated.slot,
     )  # fmt: skip
-    if not column.features:
-        raise InvalidParameter(f"{where}: a single category without other says nothing.")
+    refuse(
+        (
+            reference is not None and reference not in dict(groups),
+            f"{where}: reference {reference!r} is not among the categories.",
+        ),
+        (
+            not other and reference is None and groups,
+            f"{where}: other = false makes an unlisted level count as the reference; name one.",
+        ),
+        (not column.features, f"{where}: a single category without other says nothing."),
+    )
     return column
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Floats
+from noisette._validate import refuse
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import Cells, Column, Reading, for_texts
 from noisette.tables.kinds.facts import UNKNOWN, canonical
@@ -93,15 +94,17 @@ class Days(Reading):
             raise InvalidParameter(f"{where}: format must be a text such as '%d/%m/%Y', or a list.")
         for form in forms:
             parts = re.findall(r"%(.?)", form, flags=re.S)
-            if any(part not in _PARTS for part in parts) or len(set(parts)) != len(parts):
-                raise InvalidParameter(
+            refuse(
+                (
+                    {*parts} - {*_PARTS} or len(set(parts)) != len(parts),
                     f"{where}: format is made of %Y, %m, %d, %H, %M and %S, each at most once; got "
-                    f"{form!r}."
-                )
-            if "Y" not in parts or ("d" in parts and "m" not in parts):
-                raise InvalidParameter(
-                    f"{where}: format needs %Y, and %m where it has %d; got {form!r}."
-                )
+                    f"{form!r}.",
+                ),
+                (
+                    "Y" not in parts or ("d" in parts and "m" not in parts),
+                    f"{where}: format needs %Y, and %m where it has %d; got {form!r}.",
+                ),
+            )
         return cls(tuple(forms))
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:

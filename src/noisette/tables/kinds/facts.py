@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from noisette._validate import refuse
 from noisette.errors import InvalidParameter
 
 UNKNOWN = "?"
@@ -43,16 +44,19 @@ def text_list(node: Any, what: str, *, empty: bool = False, hint: str = "") -> t
     """Return a list of texts; numbers and truth values are written as texts."""
     if not isinstance(node, list) or not all(isinstance(x, str | int | float) for x in node):
         raise InvalidParameter(f"{what} must be a list of texts or numbers.")
-    if not node and not empty:
-        raise InvalidParameter(f"{what} must not be empty.")
-    if node == [UNKNOWN] and not empty:
-        raise InvalidParameter(
-            f"{what} is still to be filled in; it is a public fact you know{hint}."
-        )
-    texts = tuple(str(x) if not isinstance(x, bool) else str(x).lower() for x in node)
-    if len(set(map(canonical, texts))) != len(texts):
-        raise InvalidParameter(f"{what} lists a value twice.")
-    return texts
+    refuse(
+        (not node and not empty, f"{what} must not be empty."),
+        (
+            node == [UNKNOWN] and not empty,
+            f"{what} is still to be filled in; it is a public fact you know{hint}.",
+        ),
+        (len(set(map(canonical, node))) != len(node), f"{what} lists a value twice."),
+    )
+    return tuple(map(_as_text, node))
+
+
+def _as_text(value: str | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def number(facts: dict[str, Any], key: str, where: str) -> float | None:
@@ -60,15 +64,20 @@ def number(facts: dict[str, Any], key: str, where: str) -> float | None:
     value = facts.get(key)
     if value is None:
         return None
-    if value == UNKNOWN:
-        raise InvalidParameter(
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    refuse(
+        (
+            value == UNKNOWN,
             f"{where}: {key} is still to be filled in; it is a public fact (--learn buys bounds "
-            "and categories from the budget)."
-        )
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidParameter(f"{where}: {key} must be a number; got {value!r}.")
-    if not abs(value) <= sys.float_info.max:  # nor is NaN
-        raise InvalidParameter(f"{where}: {key} must be a finite number.")
+            "and categories from the budget).",
+        ),
+        (not plain, f"{where}: {key} must be a number; got {value!r}."),
+        # NaN is none
+        (
+            not plain or not abs(value) <= sys.float_info.max,
+            f"{where}: {key} must be a finite number.",
+        ),
+    )
     return float(value)
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from noisette._typing import Floats
+from noisette._validate import refuse
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import NUMBERS, Column, Entries, Reading, number_codes
 from noisette.tables.kinds.facts import UNKNOWN, flag, number, only, weight
@@ -209,23 +210,29 @@ def _view(facts: dict[str, Any], where: str) -> View:
             f"{where}: {lacking} is missing; a numeric column needs public bounds low and high "
             "(--learn buys them from the budget)."
         )
-    if not low < high:
-        raise InvalidParameter(f"{where}: low must be below high; got {low:g} and {high:g}.")
-    if not math.isfinite(high - low):
-        raise InvalidParameter(f"{where}: the range from low to high is too large.")
-    center = number(facts, "center", where)
-    if center is not None and not low <= center <= high:
-        raise InvalidParameter(f"{where}: center must lie between low and high; got {center:g}.")
-    width = weight(facts, "width", where, 2.0)
-    curve = facts.get("curve", "linear")
-    if not isinstance(curve, str) or curve not in CURVES:
-        raise InvalidParameter(f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}.")
-    if curve == "log1p" and low < 0.0:
-        raise InvalidParameter(
-            f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any bounds)."
-        )
+    center, curve = number(facts, "center", where), facts.get("curve", "linear")
+    refuse(
+        (not low < high, f"{where}: low must be below high; got {low:g} and {high:g}."),
+        (
+            not math.isfinite(high - low),
+            f"{where}: the range from low to high is too large.",
+        ),
+        (
+            center is not None and not low <= center <= high,
+            f"{where}: center must lie between low and high; got {center}.",
+        ),
+        (
+            not isinstance(curve, str) or curve not in CURVES,
+            f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}.",
+        ),
+        (
+            curve == "log1p" and low < 0.0,
+            f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any bounds).",
+        ),
+    )
     if not CURVES[curve](np.array(low)) < CURVES[curve](np.array(high)):
         raise InvalidParameter(f"{where}: low and high are too close together for curve {curve}.")
+    width = weight(facts, "width", where, 2.0)
     return View(low, high, center, width, curve, flag(facts, "square", False, where))
 
 
