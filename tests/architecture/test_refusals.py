@@ -85,6 +85,8 @@ def raised() -> set[str]:
                 inner = f"{name}.{child.name}" if name else child.name
             called = child.exc.func if isinstance(child, ast.Raise) and isinstance(
                 child.exc, ast.Call) else None  # fmt: skip
+            if isinstance(child, ast.keyword) and child.arg == "kind":  # of `_validate.refuse`
+                called = child.value
             if isinstance(called, ast.Name) and called.id == "InvalidData":
                 found.add(f"{place}:{inner}")
             walk(child, place, inner)

@@ -9,7 +9,7 @@ import numpy as np
 
 from noisette.report import html
 from noisette.report.heat import PairEffect, pair_svg, score_words
-from noisette.report.svg import WIDTH, line, opened, path, placed, round_step, short, text
+from noisette.report.svg import WIDTH, line, opened, path, placed, rect, round_step, short, text
 
 _HEIGHT = 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 28, 14, 40
@@ -62,10 +62,10 @@ class Effect:
             parts.append(f"{self.outputs[number]}: {said}" if len(self.lines) > 1 else said)
         if self.missing is not None:
             parts.append(self.missing_words)
-        noise = ""
-        if self.spread is not None and len(self.spread):
-            noise = f" The noise has deviations up to {max(self.spread):.2g}."
-        return f"Added to the {score_words(self.unit).rstrip(',')}: {'; '.join(parts)}.{noise}"
+        told = f"Added to the {score_words(self.unit).rstrip(',')}: {'; '.join(parts)}."
+        if self.spread is None or not len(self.spread):
+            return told
+        return f"{told} The noise has deviations up to {max(self.spread):.2g}."
 
 
 def effect_svg(effect: Effect) -> str:
@@ -85,8 +85,8 @@ def effect_svg(effect: Effect) -> str:
     # Above the picture stand the names of its colours.
     parts = draw(effect, (low, high), ticks, 6 + 15 * len(values) if len(values) > 1 else 0)
     for k, (name, colour) in enumerate(zip(names, _COLOURS, strict=False)):
-        shown = short(name, 40)
-        parts.append(text(_LEFT, 14 + 15 * k, shown, "start", f' fill="{colour}" class="name"'))
+        extra = f' fill="{colour}" class="name"'
+        parts.append(text(_LEFT, 14 + 15 * k, short(name, 40), "start", extra))
     return "".join([*parts, "</svg>"])
 
 
@@ -95,18 +95,18 @@ def drawn(
     weights: Sequence[tuple[str, str, str, str]] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return what a page shows of the columns: a picture each, heat maps of pairs, the numbers."""
-    found: dict[str, Any] = {"drawn": [], "notes": [], "pairs": [], "weights": weights}
+    shown = []
     for effect in effects:
         words = ["Drawn at equal distances, since some places lie far out."] * effect.crowded
         words += [] if effect.missing is None else [f"Here {effect.missing_words}."]
         if picture := effect_svg(effect):
-            found["drawn"].append((picture, " ".join(words), effect.column))
-        found["notes"] += [effect.note] if effect.note else []
-    for pair in pairs:
-        if picture := pair_svg(pair):
-            found["pairs"].append((picture, pair.name))
-    score = score_words(effects[0].unit) if effects else ""
-    return found | {"undrawn": note == UNDRAWN, "note": note, "score": score}
+            shown.append((picture, " ".join(words), effect.column))
+    return {
+        "drawn": shown, "notes": [effect.note for effect in effects if effect.note],
+        "pairs": [(picture, pair.name) for pair in pairs if (picture := pair_svg(pair))],
+        "weights": weights, "undrawn": note == UNDRAWN, "note": note,
+        "score": score_words(effects[0].unit) if effects else "",
+    }  # fmt: skip
 
 
 def effects_page(
@@ -128,8 +128,7 @@ def _curve(effect: Effect, ends: tuple[float, float], ticks: Any, head: int) -> 
         if effect.spread is not None:
             band = 2.0 * np.array(effect.spread)
             around = np.concatenate([values + band, (values - band)[::-1]])
-            shape = placed(around, ends, tall)
-            parts.append(path([*xs, *xs[::-1]], shape, colour, band=True))
+            parts.append(path([*xs, *xs[::-1]], placed(around, ends, tall), colour, band=True))
         parts.append(path(xs, placed(values, ends, tall), colour))
     taken = -math.inf
     for x, words in zip(xs, effect.labels, strict=True):
@@ -154,10 +153,7 @@ def _levels(effect: Effect, ends: tuple[float, float], ticks: Any, head: int) ->
         for j, (values, colour) in enumerate(zip(outputs, _COLOURS, strict=False)):
             a, b = sorted(placed([0.0, values[k]], ends, span))
             top = y + j * thick
-            parts.append(
-                f'<rect x="{a:.1f}" y="{top:.1f}" width="{b - a:.1f}" height="{thick:.1f}" '
-                f'fill="{colour}" fill-opacity=".75"/>'
-            )
+            parts.append(rect(a, top, b - a, thick, colour, ".75"))
             if effect.spread is not None:
                 s, middle = 2.0 * effect.spread[k], top + thick / 2.0
                 a, b = placed([values[k] - s, values[k] + s], ends, span)

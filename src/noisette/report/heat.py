@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisette.report.svg import BLUE, ORANGE, WIDTH, opened, short, text
+from noisette.report.svg import BLUE, ORANGE, WIDTH, opened, rect, short, text
 
 _LEFT, _TOP, _BOTTOM, _KEY = 92, 12, 44, 90
 _TOLD = 6  # of the largest and smallest values, in words
@@ -80,8 +80,7 @@ def pair_svg(effect: PairEffect) -> str:
     parts += ["</g>", *dots]
     for at, words in ((0.0, f"{most:+.3g}"), (0.5, "0"), (1.0, f"{-most:+.3g}")):
         parts.append(text(left + 14, _TOP + 4 + at * tall * down, words, "start"))
-    every = max(1, round(13.0 / tall + 0.49))
-    for i in range(0, down, every):
+    for i in range(0, down, max(1, round(13.0 / tall + 0.49))):
         y = _TOP + tall * (down - 1 - i) + tall / 2.0 + 4
         parts.append(text(_LEFT - 8, y, short(first[i], 12), "end"))
     for j, words in enumerate(second):
@@ -98,10 +97,7 @@ def _cell(x: float, y: float, wide: float, tall: float, share: float | None) -> 
 
     These colours are told apart by all eyes.
     """
-    colour, opacity = _GREY, 0.3
-    if share is not None:
-        colour, opacity = ORANGE if share > 0.0 else BLUE, min(abs(share), 1.0)
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}" '
-        f'fill="{colour}" fill-opacity="{opacity:.2f}"/>'
-    )
+    if share is None:
+        return rect(x, y, wide, tall, _GREY, "0.30")
+    colour = ORANGE if share > 0.0 else BLUE
+    return rect(x, y, wide, tall, colour, f"{min(abs(share), 1.0):.2f}")

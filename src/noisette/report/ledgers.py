@@ -32,20 +32,25 @@ def _told(ledger: Ledger, charges: list[Charge]) -> dict[str, Any]:
     first = max(0, len(charges) - _SHOWN)
     shown = charges[first:]
     more = [name for name in ("model", "table", "by") if any(getattr(each, name) for each in shown)]
-    lines, bars, sums = [], [], dict[str, list[Any]]()
+    lines, sums = [], dict[str, list[Any]]()
     for number, charge in enumerate(shown, start=first + 1):
         named = (getattr(charge, name) for name in more)
-        numbers = _numbers(charge.cost, units)
-        lines.append((str(number), charge.booked[:10], charge.title, *named, *numbers))
-    for name, used, rest in zip(units, spent, left, strict=False):
-        if used + rest > 0.0:
-            bars.append((f"{name} spent", used / (used + rest)))
+        lines.append(
+            (str(number), charge.booked[:10], charge.title, *named, *_numbers(charge.cost, units))
+        )
+    bars = [
+        (f"{name} spent", used / (used + rest))
+        for name, used, rest in zip(units, spent, left, strict=False)
+        if used + rest > 0.0
+    ]
     for charge in charges:
         of = sums.setdefault(charge.table, [0, 0.0, 0.0])
         of[:] = of[0] + 1, of[1] + charge.cost[0], of[2] + charge.cost[1]
-    balance = [("Never exceeded", f"ε = {ledger.epsilon:g}, δ = {delta_words(ledger.delta)}")]
-    for name, cost in (("Spent", spent), ("Left", left)):
-        balance.append((name, ", ".join(map("{} = {}".format, units, _numbers(cost, units)))))
+    balance = [
+        ("Never exceeded", f"ε = {ledger.epsilon:g}, δ = {delta_words(ledger.delta)}"),
+        ("Spent", ", ".join(map("{} = {}".format, units, _numbers(spent, units)))),
+        ("Left", ", ".join(map("{} = {}".format, units, _numbers(left, units)))),
+    ]
     return {
         "refused": False, "people": ledger.people_words, "balance": balance,
         "bars": svg.shares("Spent of the total", bars), "lines": lines, "count": len(charges),

@@ -84,8 +84,7 @@ def attack_power(guarantee: Guarantee, alarm: float, curve: Curve) -> float:
     best = 1.0
     for delta, epsilon in [(guarantee.delta, guarantee.epsilon), *curve]:
         grown = math.exp(min(epsilon, 700.0)) * alarm + delta
-        kept = 1.0 - math.exp(-epsilon) * (1.0 - alarm - delta)
-        best = min(best, grown, kept)
+        best = min(best, grown, 1.0 - math.exp(-epsilon) * (1.0 - alarm - delta))
     return max(best, alarm)
 
 
@@ -121,8 +120,8 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
             times *= leaf.draws_per_use
             batches = leaf.sampler.steps if leaf.draws_per_use > 1 else 1
         if isinstance(mechanism, AdditiveNoise):
-            spread = mechanism.noise_multiplier * mechanism.spread
-            strength = spread / guarantee.adjacency.contributions
+            strength = mechanism.noise_multiplier * mechanism.spread
+            strength /= guarantee.adjacency.contributions
         kinds = {
             "search": isinstance(leaf, Selected),
             "declared": mechanism is None,
@@ -167,9 +166,8 @@ def delta_words(delta: float) -> str:
 
 def factor_words(epsilon: float) -> str:
     """Return e^epsilon in three digits, rounded up."""
-    if epsilon > 30.0:
-        return "an astronomically large factor"
-    return f"a factor of {in_three(math.exp(epsilon))}"
+    large = "an astronomically large factor"
+    return large if epsilon > 30.0 else f"a factor of {in_three(math.exp(epsilon))}"
 
 
 def in_three(value: float) -> str:

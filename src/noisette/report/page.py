@@ -97,8 +97,8 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
     lines = []
     for alarm in _ALARMS:
         power = attack_power(guarantee, alarm, curve)
-        shares = f"{100 * alarm:g}{_PERCENT}", f"at most {in_three(100 * power)}{_PERCENT}"
-        lines.append((*shares, in_three(power / alarm)))
+        at_most = f"at most {in_three(100 * power)}{_PERCENT}"
+        lines.append((f"{100 * alarm:g}{_PERCENT}", at_most, in_three(power / alarm)))
     # How the factor of the promise and the first line of the table go together.
     power = attack_power(guarantee, 0.01, curve)
     shown = f"1{_PERCENT} becomes {lines[0][1]}"
@@ -114,10 +114,10 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
             f"which is {in_three(100 * power)} times."
         )
     unit = UNITS[guarantee.unit]
-    wanted = CHANGES[guarantee.adjacency][1].format(unit.this)
     return html.render(
-        "attacker.html", known=unit.others, wanted=wanted, lines=lines, reconciled=reconciled
-    )
+        "attacker.html", known=unit.others, lines=lines, reconciled=reconciled,
+        wanted=CHANGES[guarantee.adjacency][1].format(unit.this),
+    )  # fmt: skip
 
 
 def _checks(guarantee: Guarantee, subject: Subject, ledger: Ledger | None) -> list[tuple[str, str]]:
@@ -158,18 +158,15 @@ def _bars(noises: list[Noise], unit: str, records: int | None) -> str:
     first = next((noise for noise in noises if noise.where == "objective"), noises[0])
     if first.strength is None:
         return ""
+    share = (records or 0) / first.batches
+    group = "a batch" if first.batches > 1 else f"all {unit}s"
     bars = [
         (f"one {unit} changed, at most", 1.0, False),
         ("the noise, typically", first.strength, True),
+        (f"1 % of {group} changed together, at most", share / 100.0, False),
+        (f"{group} changed together, at most", share, False),
     ]
-    if records:
-        share = records / first.batches
-        group = "a batch" if first.batches > 1 else f"all {unit}s"
-        bars += [
-            (f"1 % of {group} changed together, at most", share / 100.0, False),
-            (f"{group} changed together, at most", share, False),
-        ]
-    return svg.bars(bars)
+    return svg.bars(bars if records else bars[:2])
 
 
 _FIXED = {
@@ -183,6 +180,7 @@ _FIXED = {
     "not shown: what one person alone has stays hidden but for a part of δ.",
 }
 
+_UNKNOWN = "Answers or choices were randomised; nothing was added to a number."
 _COUNTED = {
     "counts": "Noise was added to the counts of rows at each knot, level and label.",
     "scores": "Noise was added to the table of labels and scores of the test people.",
@@ -201,8 +199,7 @@ def _sentence(noise: Noise) -> str:
     if noise.where in _FIXED:
         return _FIXED[noise.where]
     if noise.strength is None:
-        unknown = "Answers or choices were randomised; nothing was added to a number."
-        return _COUNTED.get(noise.where, unknown)
+        return _COUNTED.get(noise.where, _UNKNOWN)
     strength = (
         f"Along any direction it is typically {svg.shown(noise.strength)} times the most that "
         "changing one record can do"

@@ -27,27 +27,26 @@ def measured(found: Scores) -> dict[str, Any]:
         scope, counted = found.scope, "targets and residuals"
         entries = [("R²: 1 explains all, 0 nothing", found.r2), ("mean absolute error", found.mae),
                    ("root mean square error", found.rmse)]  # fmt: skip
-        first = entries
+        first = [name for name, _ in entries]
     else:
         answer, share = found.majority
         entries = [("accuracy", found.accuracy), (f"always answering “{answer}”", share)]
-        first = [entries[0], (f"always “{answer}” instead", share)]
+        first = ["accuracy", f"always “{answer}” instead"]
     if isinstance(found, BinaryScores):
         at, name = found.confusion(), found.classes[1]
         entries = [("AUC", found.auc), *entries, (f"precision of “{name}”", at.precision),
                    (f"recall of “{name}”", at.recall)]  # fmt: skip
-        first.insert(0, ("AUC: 1 ranks everybody right, 0.5 is chance", found.auc))
-    cards, lines = [], []
-    for name, score in first:
-        big = f"{score.shown(score.possible)} ± {score.shown(score.error)}"
-        cards.append((big if score.trusted else "cannot tell", name))
+        first.insert(0, "AUC: 1 ranks everybody right, 0.5 is chance")
+    lines = []
     for name, score in entries:
         shown = score.shown(score.possible), score.shown(score.error)
         interval = f"{score.shown(score.low)} to {score.shown(score.high)}"
         lines.append((name, *(shown if score.trusted else ("cannot tell", "-")), interval))
+    big = [value if error == "-" else f"{value} ± {error}" for _, value, error, _ in lines]
     trusted = [row for row in getattr(found, "calibration", ()) if row.observed.trusted]
     return {
-        "cards": cards, "sentence": " ".join(filter(None, (told, scope, found.verdict()))),
+        "cards": list(zip(big, first, strict=False)),
+        "sentence": " ".join(filter(None, (told, scope, found.verdict()))),
         "counted": counted, "lines": lines, "verdict": found.verdict(), "scope": scope,
         "calibration": _calibration(trusted),
         "roc": _roc(found) if isinstance(found, BinaryScores) else "",

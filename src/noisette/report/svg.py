@@ -12,7 +12,7 @@ from noisette.report.html import escape
 
 __all__ = [
     "BLUE", "ORANGE", "WIDTH", "bars", "curve", "intervals", "line", "opened", "path", "placed",
-    "round_step", "shares", "short", "shown", "text",
+    "rect", "round_step", "shares", "short", "shown", "text",
 ]  # fmt: skip
 
 WIDTH = 460
@@ -32,12 +32,19 @@ def line(x1: float, y1: float, x2: float, y2: float, name: str) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{name}"/>'
 
 
+def rect(x: float, y: float, wide: float, tall: float, colour: str, opacity: str) -> str:
+    """Return a filled rectangle."""
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}" '
+        f'fill="{colour}" fill-opacity="{opacity}"/>'
+    )
+
+
 def path(x: Iterable[float], y: Iterable[float], colour: str, *, band: bool = False) -> str:
     """Return a line through points, or the faint area that they surround."""
     points = " ".join(map("{:.1f},{:.1f}".format, x, y))
-    if band:
-        return f'<polygon points="{points}" fill="{colour}" fill-opacity=".18"/>'
-    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
+    drawn = f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
+    return f'<polygon points="{points}" fill="{colour}" fill-opacity=".18"/>' if band else drawn
 
 
 def short(name: str, most: int) -> str:
@@ -76,8 +83,10 @@ def _mark(x: float, y: float, refutes: bool) -> str:
     """Return a blue disc, or an orange cross: no reader needs the colour."""
     if not refutes:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" fill="{BLUE}"/>'
-    cross = f"M{x - 6:.1f} {y - 6:.1f}l12 12m0 -12l-12 12"
-    return f'<path d="{cross}" fill="none" stroke="{ORANGE}" stroke-width="3.5"/>'
+    return (
+        f'<path d="M{x - 6:.1f} {y - 6:.1f}l12 12m0 -12l-12 12" fill="none" stroke="{ORANGE}" '
+        'stroke-width="3.5"/>'
+    )
 
 
 def curve(
@@ -109,8 +118,10 @@ def curve(
             f'<text x="{x:.1f}" y="{foot + 25}" text-anchor="middle">10'
             f'<tspan dy="-5" font-size=".75em">{power:+d}</tspan></text>'.replace("+0", "0"),
         ]
-    drawn = path(across(np.log10(deltas)), up(epsilons), BLUE)
-    parts += [line(_LEFT, foot, end, foot, "axis"), drawn]
+    parts += [
+        line(_LEFT, foot, end, foot, "axis"),
+        path(across(np.log10(deltas)), up(epsilons), BLUE),
+    ]
     name, x, y, anchor = "the promise, with delta = 0", end - 4, up(promise[1]), "end"
     if promise[0] > 0.0:
         x = across(math.log10(promise[0]))
@@ -123,8 +134,7 @@ def curve(
             f'y2="{y:.1f}" stroke="{ORANGE}" stroke-width="2" stroke-dasharray="7 5"/>'
         )
     parts.append(text(x, y - 8, name, anchor, f' fill="{ORANGE}" class="name"'))
-    for delta, least, refutes in marks:
-        parts.append(_mark(across(math.log10(delta)), up(least), refutes))
+    parts += [_mark(across(math.log10(x)), up(least), refutes) for x, least, refutes in marks]
     parts.append(text((_LEFT + end) / 2, _HEIGHT - 8, "δ", "middle", ' class="name"'))
     return "".join([*parts, text(_LEFT - 8, 16, "ε", "end", ' class="name"'), "</svg>"])
 
@@ -178,8 +188,7 @@ def intervals(entries: Sequence[tuple[str, float, float, bool]]) -> str:
     ticks = _ticks(1.1 * max(1e-9, *claims, *bounds))
     across = partial(placed, ends=(0.0, ticks[-1]), span=(8, WIDTH - 20))
     told = map("{}: at least {:.3g}, claimed {:.3g}".format, labels, bounds, claims)
-    words = f"{'; '.join(told)}."
-    parts = opened(foot + 50, "Lower bounds on epsilon against the claim", words)
+    parts = opened(foot + 50, "Lower bounds on epsilon against the claim", f"{'; '.join(told)}.")
     for tick, x in zip(ticks, across(ticks), strict=True):
         parts += [line(x, 6, x, foot, "grid"), text(x, foot + 20, f"{tick:g}")]
     for k, (label, claim, least, refutes) in enumerate(entries):

@@ -1,7 +1,7 @@
 """What a table of (label) x (score) says about a classifier of two classes."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -109,15 +109,18 @@ class Calibration:
 
 
 class LabelScores(Told):
-    """What scores of two classes and of several share; `_by_label` are counts by true label."""
+    """What scores of two classes and of several share; `_by_label` names counts by true label."""
+
+    _by_label: ClassVar[str] = "counts"
 
     @property
     def majority(self: Any) -> tuple[Any, Score]:
         """The most common class, and how many answers are right if it is always given."""
-        k = int(self._by_label.sum(axis=1).argmax())
-        truth = np.zeros_like(self._by_label)
+        counts = getattr(self, self._by_label)
+        k = int(counts.sum(axis=1).argmax())
+        truth = np.zeros_like(counts)
         truth[k] = 1.0
-        return self.classes[k], ratio(truth.ravel(), self._by_label.ravel(), self.deviation)
+        return self.classes[k], ratio(truth.ravel(), counts.ravel(), self.deviation)
 
     def _verdict(self: Any, right: Floats, always: Any, ranks: Score | None = None) -> str:
         """Return a sentence unless the accuracy is above that of the majority answer.
@@ -127,22 +130,25 @@ class LabelScores(Told):
         """
         k = self.classes.index(self.majority[0])
         right[k] -= 1.0  # what the majority answer gets right as well
-        gain = ratio(right.ravel(), self._by_label.ravel(), self.deviation, -1.0, 1.0)
+        counts = getattr(self, self._by_label).ravel()
+        gain = ratio(right.ravel(), counts, self.deviation, -1.0, 1.0)
         if not gain.trusted:
-            few = "There are too few rows for this noise to tell whether the model beats"
-            return f"{few} the majority."
+            return (
+                "There are too few rows for this noise to tell whether the model beats the "
+                "majority."
+            )
         if gain.low > 0.0:
             return ""
-        majority, noisy = self.classes[k], self.deviation > 0.0
-        told = f"The model is no better than the answer {majority!r} to everybody; "
+        majority = f"the answer {self.classes[k]!r} to everybody"
+        seen = ", as far as the noisy counts can tell" if self.deviation > 0.0 else ""
+        if always is None and gain.value > 0.0:
+            return f"It is not certain that the model beats {majority}."
+        told = f"The model is no better than {majority}; "
         if always is not None:
-            seen = ", as far as the noisy counts can tell" if noisy else ""
             told = (
                 f"The model answers {always!r} to everybody{seen}: it is no better than the "
                 "majority; "
             )
-        elif gain.value > 0.0:
-            return f"It is not certain that the model beats the answer {majority!r} to everybody."
         if ranks is not None and ranks.trusted and ranks.low > 0.5:
             return (
                 f"{told}but it tells people apart (AUC {ranks.value:.3f}): rank them by "
@@ -150,12 +156,14 @@ class LabelScores(Told):
             )
         return f"{told}class weights or another threshold may help."
 
-    def _shared(self: Any) -> dict[str, Any]:
+    def _shared(self: Any, verdict: str) -> dict[str, Any]:
         """Return what JSON says of all classifiers."""
         answer, share = self.majority
-        rows = [vars(row) | {"observed": row.observed.to_dict()} for row in self.calibration]
         return {
-            "classes": self.classes, "calibration": rows, "notes": self.notes,
+            "classes": self.classes, "notes": self.notes, "verdict": verdict,
+            "calibration": [
+                vars(row) | {"observed": row.observed.to_dict()} for row in self.calibration
+            ],
             "majority": {"answer": answer, "accuracy": share.to_dict()},
         }  # fmt: skip
 
@@ -168,12 +176,13 @@ class LabelScores(Told):
         shown = ["", " " * first + "".join(f"{name:>{wide}}" for name in names) + "  (answered)"]
         for name, texts in zip(names, cells, strict=True):
             shown.append(f"true {name}".ljust(first) + "".join(f"{text:>{wide}}" for text in texts))
-        rows = [row for row in self.calibration if row.count >= 1.0]
-        shown += ["", title] if rows else []
-        for row in rows:
-            said = words.format(row.predicted, row.observed)
-            shown.append(f"  {row.low:.3g} to {row.high:.3g}: {said} ({row.count:.0f} rows)")
-        return [*shown, *(["", verdict] if verdict else [])]
+        rows = [
+            f"  {row.low:.3g} to {row.high:.3g}: {words.format(row.predicted, row.observed)} "
+            f"({row.count:.0f} rows)"
+            for row in self.calibration
+            if row.count >= 1.0
+        ]
+        return [*shown, *(["", title, *rows] if rows else []), *(["", verdict] if verdict else [])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,13 +290,12 @@ class BinaryScores(LabelScores):
         table = [(float(row[~above].sum()), float(row[above].sum())) for row in (n, p)]
         error = tuple(s * float(np.sqrt(side.sum())) for side in (~above, above))
         right = np.concatenate([~above, above]).astype(float)
-        truth = np.repeat([0.0, 1.0], int(above.sum()))
         return Confusion(
             t,
             tuple(table),
             (error, error),
             ratio(right, self.counts.ravel(), s),
-            ratio(truth, self.counts[:, above].ravel(), s),
+            ratio(np.repeat([0.0, 1.0], int(above.sum())), self.counts[:, above].ravel(), s),
             ratio(above.astype(float), p, s),
             ratio((~above).astype(float), n, s),
         )
@@ -321,8 +329,9 @@ class BinaryScores(LabelScores):
         below = np.append(np.zeros((2, 1)), np.cumsum(self.counts, axis=1), axis=1)
         above, bins = (total - below) / total, np.arange(len(ends))[::-1]  # above each end
         noise = bins * (1.0 - above) ** 2 + (len(ends) - 1 - bins) * above**2
-        sample = np.maximum(total * above * (1.0 - above), 0.0)
-        error = np.sqrt(self.deviation**2 * noise + sample) / abs(total)
+        error = np.sqrt(
+            self.deviation**2 * noise + np.maximum(total * above * (1.0 - above), 0.0)
+        ) / abs(total)
         return RocCurve(ends, above[0], above[1], error[0], error[1])
 
     @property
@@ -333,9 +342,9 @@ class BinaryScores(LabelScores):
         """
         if not self.probabilities:
             return []
-        tenths = not self.binned or bool(np.isin(_TENTHS.round(9), self.highs.round(9)).all())
-        ends = _TENTHS if tenths else self.highs
-        where = np.searchsorted(ends.round(9), self.highs.round(9), side="left")
+        highs = self.highs.round(9)
+        ends = _TENTHS if not self.binned or np.isin(_TENTHS.round(9), highs).all() else self.highs
+        where = np.searchsorted(ends.round(9), highs, side="left")
         found = []
         for k, high in enumerate(ends):
             inside = where == k
@@ -344,11 +353,11 @@ class BinaryScores(LabelScores):
             low, counts = float(ends[k - 1]) if k else 0.0, self.counts[:, inside]
             each = counts.sum(axis=0)
             mean = ratio(self.centres[inside], each, self.deviation, low, float(high)).value
-            truth = np.repeat([0.0, 1.0], counts.shape[1])
             found.append(
                 Calibration(
                     low, float(high), float(np.clip(np.nan_to_num(mean, nan=low), low, high)),
-                    ratio(truth, counts.ravel(), self.deviation), float(each.sum()),
+                    ratio(np.repeat([0.0, 1.0], len(each)), counts.ravel(), self.deviation),
+                    float(each.sum()),
                 )
             )  # fmt: skip
         return found
@@ -359,10 +368,6 @@ class BinaryScores(LabelScores):
         p = np.clip(self.centres, _SURE, 1.0 - _SURE)
         weights = np.concatenate([-np.log1p(-p), -np.log(p)])
         return ratio(weights, self.counts.ravel(), self.deviation, 0.0, float(-np.log(_SURE)))
-
-    @property
-    def _by_label(self) -> Floats:
-        return self.counts
 
     # --- in words --------------------------------------------------------------------------
 
@@ -401,7 +406,7 @@ class BinaryScores(LabelScores):
 
         """
         found = self.confusion(threshold)
-        return self._shared() | {
+        return self._shared(self.verdict(threshold)) | {
             "threshold": found.threshold,
             "accuracy": found.accuracy.to_dict(),
             "auc": self.auc.to_dict(),
@@ -409,7 +414,6 @@ class BinaryScores(LabelScores):
             "recall": found.recall.to_dict(),
             "log_loss": self.log_loss.to_dict() if self.probabilities else None,
             "confusion": found.table,
-            "verdict": self.verdict(threshold),
         }
 
     def lines(self, threshold: float = 0.5) -> list[str]:
@@ -437,5 +441,6 @@ class BinaryScores(LabelScores):
         if self.probabilities:
             shown.append(f"log loss   {self.log_loss}")
         title = f"predicted probability of {self.classes[1]!r}, and what happened:"
-        words = "predicted {:.3f}, observed {}"
-        return shown + self._closing(found.table, title, words, self.verdict(threshold))
+        return shown + self._closing(
+            found.table, title, "predicted {:.3f}, observed {}", self.verdict(threshold)
+        )

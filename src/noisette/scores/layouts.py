@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from noisette import _validate
 from noisette._scikit import ClassifierMixin
 from noisette._typing import Floats
+from noisette._validate import refuse
 from noisette.core.cells import given
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.scores.binary import BinaryScores
@@ -55,7 +56,7 @@ class BinaryLayout:
     def codes(self, model: Any, X: Any, y: Any) -> list[NDArray[np.int64]]:
         """Return the cell of every row."""
         # proof: SCORE-TABLE
-        scores = second_of(answers_of(model, X), len(y))
+        scores = second_of(model, X, len(y))
         return [_binned(numbers_of(self.classes, y), scores, self.edges)]
 
     def scores(self, sums: Sequence[Floats], **more: Any) -> BinaryScores:
@@ -176,7 +177,23 @@ Layout = BinaryLayout | MulticlassLayout | RegressionLayout
 def layout_for(model: Any, bins: Any = None, target_bounds: Any = None) -> Layout:
     """Return the layout for a fitted model, from public facts: its classes and what it offers."""
     if not hasattr(model, "classes_"):
-        return _of_numbers(model, bins, target_bounds)
+        if target_bounds is None:  # those of the model are public, or were released with it
+            target_bounds = getattr(model, "target_bounds_", getattr(model, "target_bounds", None))
+        refuse(
+            (
+                isinstance(model, type | ClassifierMixin) or not hasattr(model, "predict"),
+                "the model must be fitted, and have predict.",  # a fitted classifier has classes_
+            ),
+            (
+                target_bounds is None or isinstance(target_bounds, str),
+                "a model that predicts numbers needs target_bounds=(low, high), public bounds of "
+                "the target.",
+            ),
+        )
+        low, high = (_validate.real("target_bounds", each) for each in tuple(target_bounds))
+        if not low < high:
+            raise InvalidParameter(f"target_bounds needs low < high; got {low!r} and {high!r}.")
+        return RegressionLayout(low, high, _few(_RESIDUAL_BINS if bins is None else bins))
     classes = tuple(np.asarray(model.classes_).tolist())
     if target_bounds is not None:
         raise InvalidParameter("target_bounds is for models that predict numbers.")
@@ -186,23 +203,6 @@ def layout_for(model: Any, bins: Any = None, target_bounds: Any = None) -> Layou
     if len(classes) == 2:
         return BinaryLayout(classes, _edges(bins, EDGES), known)
     return MulticlassLayout(classes, _edges(bins, _TENTHS) if known else ())
-
-
-def _of_numbers(model: Any, bins: Any, bounds: Any) -> RegressionLayout:
-    unfitted = isinstance(model, type | ClassifierMixin)  # a fitted classifier has classes_
-    if unfitted or not hasattr(model, "predict"):
-        raise InvalidParameter("the model must be fitted, and have predict.")
-    if bounds is None:  # those of the model are public, or were released with it
-        bounds = getattr(model, "target_bounds_", getattr(model, "target_bounds", None))
-    if bounds is None or isinstance(bounds, str):
-        raise InvalidParameter(
-            "a model that predicts numbers needs target_bounds=(low, high), public bounds of the "
-            "target."
-        )
-    low, high = (_validate.real("target_bounds", each) for each in tuple(bounds))
-    if not low < high:
-        raise InvalidParameter(f"target_bounds needs low < high; got {low!r} and {high!r}.")
-    return RegressionLayout(low, high, _few(_RESIDUAL_BINS if bins is None else bins))
 
 
 def _few(bins: Any) -> int:
@@ -220,8 +220,7 @@ def _edges(bins: Any, usual: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(np.linspace(0.0, 1.0, _few(bins) + 1).round(12).tolist())
     listed = bins if isinstance(bins, Iterable) and not isinstance(bins, str) else ()
     ends = tuple(_validate.real("bins", each) for each in listed)
-    inside = len(ends) >= 3 and ends[0] == 0.0 and ends[-1] == 1.0
-    if not inside or not (np.diff(ends) > 0.0).all():
+    if len(ends) < 3 or (ends[0], ends[-1]) != (0.0, 1.0) or (np.diff(ends) <= 0.0).any():
         raise InvalidParameter("bins must be a number, or increasing ends from 0 to 1.")
     _few(len(ends) - 1)
     return ends
@@ -251,8 +250,9 @@ def answers_of(model: Any, X: Any) -> Floats:
         return np.asarray(1.0 / (1.0 + np.exp(-found))) if found.ndim == 1 else found
 
 
-def second_of(scores: Floats, rows: int) -> Floats:
+def second_of(model: Any, X: Any, rows: int) -> Floats:
     """Return the score of the second class, one for each row."""
+    scores = answers_of(model, X)
     column = scores[:, 1] if scores.ndim == 2 and scores.shape[1] == 2 else scores
     if column.shape != (rows,):
         raise InvalidData("the model must give one score for each row.")
@@ -292,9 +292,8 @@ def _kind(kind: type) -> str:
     """Return what labels of a type are, in a word; nothing for missing ones."""
     if kind.__name__ in ("NoneType", "NAType"):
         return ""
-    if issubclass(kind, Number | np.bool_):  # True and 1 are the same label
-        return "numbers"
-    return "texts" if issubclass(kind, str) else "neither numbers nor texts"
+    other = "texts" if issubclass(kind, str) else "neither numbers nor texts"
+    return "numbers" if issubclass(kind, Number | np.bool_) else other  # True and 1 are the same
 
 
 def places_of(codes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:

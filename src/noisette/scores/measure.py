@@ -4,7 +4,7 @@ Scores in a model file (`stored`, `restored`) are the counts as JSON; all else f
 """
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from noisette.core.guarantee import Guarantee
 from noisette.scores.binary import BinaryScores
 from noisette.scores.layouts import (
     BinaryLayout,
-    answers_of,
     layout_for,
     numbers_of,
     places_of,
@@ -73,7 +72,7 @@ def measure(
         fine = (_FINE, target_bounds)
     layout = layout_for(model, *fine)
     if isinstance(layout, BinaryLayout):
-        scores = second_of(answers_of(model, X), len(y))
+        scores = second_of(model, X, len(y))
         return BinaryScores.of(
             layout.classes, np.where(np.isnan(scores), 0.0, scores), numbers_of(layout.classes, y),
             weights=sample_weight, probabilities=layout.probabilities,
@@ -129,5 +128,4 @@ def restored(node: dict[str, Any], classes: list[Any] | None, guarantee: Guarant
         rising = size > 1 and (np.diff(made[key]) > 0.0).all()
         if not np.isfinite(made[key]).all() or (key in _BESIDE.values() and not rising):
             raise ValueError
-    found: AnyScores = kind(*(() if classes is None else (classes,)), **made)
-    return found
+    return cast(AnyScores, kind(*(() if classes is None else (classes,)), **made))

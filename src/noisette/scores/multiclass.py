@@ -1,6 +1,7 @@
 """What two tables say about a classifier of several classes."""
 
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class MulticlassScores(LabelScores):
 
     """
 
+    _by_label = "table"
+
     classes: list[Any]
     table: Floats
     highs: Floats = field(default_factory=lambda: np.empty(0))
@@ -69,10 +72,6 @@ class MulticlassScores(LabelScores):
         return self.table.copy()
 
     @property
-    def _by_label(self) -> Floats:
-        return self.table
-
-    @property
     def recall(self) -> dict[Any, Score]:
         """For each class, how many of its rows were answered with it."""
         return self._found(self.table)
@@ -83,17 +82,20 @@ class MulticlassScores(LabelScores):
         return self._found(self.table.T)
 
     def _found(self, table: Floats) -> dict[Any, Score]:
-        rows = zip(self.classes, np.eye(len(self.classes)), table, strict=True)
-        return {label: ratio(unit, row, self.deviation) for label, unit, row in rows}
+        own = map(ratio, np.eye(len(self.classes)), table, repeat(self.deviation))
+        return dict(zip(self.classes, own, strict=True))
 
     @property
     def calibration(self) -> list[Calibration]:
         """How sure the model was of its answer, beside how often it was right."""
-        ends, truth, found = [0.0, *self.highs.tolist()], np.array([0.0, 1.0]), []
-        for low, high, counts in zip(ends, ends[1:], self.confidence.T, strict=False):
-            right = ratio(truth, counts, self.deviation)
-            found.append(Calibration(low, high, (low + high) / 2.0, right, float(counts.sum())))
-        return found
+        ends, truth = [0.0, *self.highs.tolist()], np.array([0.0, 1.0])
+        return [
+            Calibration(
+                low, high, (low + high) / 2.0, ratio(truth, counts, self.deviation),
+                float(counts.sum()),
+            )
+            for low, high, counts in zip(ends, ends[1:], self.confidence.T, strict=False)
+        ]  # fmt: skip
 
     def verdict(self) -> str:
         """Return a plain sentence if the model is no better than the majority, else ''.
@@ -118,12 +120,11 @@ class MulticlassScores(LabelScores):
             Scores with their error bars.
 
         """
-        return self._shared() | {
+        return self._shared(self.verdict()) | {
             "accuracy": self.accuracy.to_dict(),
             "precision": [score.to_dict() for score in self.precision.values()],
             "recall": [score.to_dict() for score in self.recall.values()],
             "confusion": self.table.tolist(),
-            "verdict": self.verdict(),
         }
 
     def lines(self) -> list[str]:
@@ -136,11 +137,11 @@ class MulticlassScores(LabelScores):
 
         """
         answer, share = self.majority
-        shown = [
+        each = zip(self.classes, self.recall.values(), self.precision.values(), strict=True)
+        title = "how sure the model was of its answer, and how often it was right:"
+        return [
             f"accuracy   {self.accuracy}",
             f"majority   {share}: the answer {answer!r} to everybody",
+            *(f"{label!r}: recall {found}; precision {right}" for label, found, right in each),
+            *self._closing(self.table.tolist(), title, "right {1}", self.verdict()),
         ]
-        for label, score in self.recall.items():
-            shown.append(f"{label!r}: recall {score}; precision {self.precision[label]}")
-        title = "how sure the model was of its answer, and how often it was right:"
-        return shown + self._closing(self.table.tolist(), title, "right {1}", self.verdict())

@@ -68,12 +68,11 @@ class RegressionScores(Told):
         """Square root of the mean of residual^2; the interval counts the distance of knots."""
         squares = self._squares
         low, high = (math.sqrt(max(end, 0.0)) for end in (squares.low, squares.high))
-        value, error, noise = math.nan, math.inf, math.inf
-        if squares.value > 0.0:
-            value = math.sqrt(squares.value)
-            error, noise = (each / (2 * value) for each in (squares.error, squares.noise))
-        trusted = squares.trusted and squares.value > 0.0
-        return Score(value, error, noise, low, high, trusted, self._places)
+        if not squares.value > 0.0:
+            return Score(math.nan, math.inf, math.inf, low, high, False, self._places)
+        value = math.sqrt(squares.value)
+        error, noise = squares.error / (2 * value), squares.noise / (2 * value)
+        return Score(value, error, noise, low, high, squares.trusted, self._places)
 
     @property
     def r2(self) -> Score:
@@ -83,10 +82,8 @@ class RegressionScores(Told):
             return Score(math.nan, math.inf, math.inf, -math.inf, 1.0, trusted=False)
         value = squares.value / spread.value
         # Residuals and targets belong to the same rows, so their errors are added, not squared.
-        error, noise = (
-            (first + abs(value) * second) / spread.value
-            for first, second in ((squares.error, spread.error), (squares.noise, spread.noise))
-        )
+        error = (squares.error + abs(value) * spread.error) / spread.value
+        noise = (squares.noise + abs(value) * spread.noise) / spread.value
         low, high = 1.0 - squares.high / spread.low, 1.0 - squares.low / spread.high
         trusted = squares.trusted and spread.trusted and error < 0.5
         return Score(1.0 - value, error, noise, low, high, trusted)
@@ -144,8 +141,8 @@ class RegressionScores(Told):
             Scores with their error bars.
 
         """
-        names = ("mae", "rmse", "r2")
-        return {**{name: getattr(self, name).to_dict() for name in names}, "notes": self.notes}
+        scores = {"mae": self.mae, "rmse": self.rmse, "r2": self.r2}
+        return {name: score.to_dict() for name, score in scores.items()} | {"notes": self.notes}
 
     def lines(self) -> list[str]:
         """Return the scores as lines of text.
@@ -156,13 +153,13 @@ class RegressionScores(Told):
             For a terminal.
 
         """
-        lines = [
+        return [
             f"mean absolute error       {self.mae}",
             f"root mean square error    {self.rmse}",
             f"R^2                       {self.r2}",
             self.scope,
+            *filter(None, [self.verdict()]),
         ]
-        return [*lines, *filter(None, [self.verdict()])]
 
     @property
     def scope(self) -> str:
@@ -187,10 +184,9 @@ class RegressionScores(Told):
             return "There are too few rows for this noise to tell whether the model beats the mean."
         if r2.low > 0.0:
             return ""
-        what = "the mean of the targets, given to everybody."
-        if r2.value > 0.0:
-            return f"It is not certain that the model beats {what}"
-        return f"The model is no better than {what}"
+        sure = "The model is no better than"
+        told = sure if r2.value <= 0.0 else "It is not certain that the model beats"
+        return f"{told} the mean of the targets, given to everybody."
 
 
 def _mean_square(
@@ -202,9 +198,8 @@ def _mean_square(
     squares = (knots - centre) ** 2
     usual = (left**3 + right**3) / (left + right) / 6.0
     at_most = np.maximum(left, right) ** 2 / 4.0
-
-    def mean(taken_off: Any) -> Score:
-        return ratio(squares - taken_off, counts, deviation, 0.0, most**2)
-
-    found = mean(usual)
-    return replace(found, low=mean(at_most).low, high=mean(0.0).high)
+    found, least, largest = (
+        ratio(squares - taken_off, counts, deviation, 0.0, most**2)
+        for taken_off in (usual, at_most, 0.0)
+    )
+    return replace(found, low=least.low, high=largest.high)

@@ -95,9 +95,8 @@ class Score:
 
     def __str__(self) -> str:
         value, error, low, high = map(self.shown, (self.possible, self.error, self.low, self.high))
-        if not self.trusted:
-            return f"cannot tell well: 95 % interval {low} to {high}"
-        return f"{value} ± {error} (95 %: {low} to {high})"
+        told = f"{value} ± {error} (95 %: {low} to {high})"
+        return told if self.trusted else f"cannot tell well: 95 % interval {low} to {high}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers for JSON, None for what cannot be told.
@@ -108,9 +107,8 @@ class Score:
             The fields by name.
 
         """
-        known = {name: getattr(self, name) for name in ("value", "error", "noise", "low", "high")}
-        plain = {name: x if math.isfinite(x) else None for name, x in known.items()}
-        return {**plain, "trusted": self.trusted}
+        known = {name: x for name, x in vars(self).items() if name != "places"}
+        return {name: x if math.isfinite(x) else None for name, x in known.items()}
 
 
 Parts = tuple[float, float, float]

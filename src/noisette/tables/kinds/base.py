@@ -4,10 +4,11 @@ A `Kind` (`kind.py`) says what a schema may state of a column and makes a `Colum
 encoder, which turns cells into features by a `Reading` and tells every surface what it shows.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,13 +85,11 @@ class Numbers(Reading):
 
 def number_codes(codes: Sequence[Any]) -> tuple[float, ...]:
     """Return the codes that are numbers; among numbers any other text is missing anyway."""
-    found = []
+    found = dict[float, None]()
     for code in codes:
-        try:
-            found.append(float(code))
-        except ValueError:
-            continue
-    return tuple(dict.fromkeys(found))
+        with contextlib.suppress(ValueError):
+            found[float(code)] = None
+    return tuple(found)
 
 
 TEXTS, NUMBERS = Reading(), Numbers()
@@ -102,8 +101,7 @@ TEXTS, NUMBERS = Reading(), Numbers()
 def coded_of(cells: Any) -> tuple[NDArray[Any], Sequence[str]]:
     """Return the number of a text for every cell, and the texts; not each need occur."""
     if hasattr(cells, "coded"):
-        found: tuple[NDArray[Any], Sequence[str]] = cells.coded()
-        return found
+        return cast(tuple[NDArray[Any], Sequence[str]], cells.coded())
     place: dict[str, int] = {}
     codes = [place.setdefault(text, len(place)) for text in cells.texts()]
     return np.array(codes, dtype=np.intp), list(place)
@@ -223,14 +221,13 @@ class Column:
         """What it adds to a squared row length if values spread evenly: a guess, not data."""
         return self.most_square
 
-    def _place(self, text: str) -> int:
-        """Return the feature of a cell, from its own text and public facts alone; -1 is none."""
-        return -1
+    _place: ClassVar[Callable[..., int]]
+    """Returns the feature of a cell, from its own text and public facts alone; -1 is none."""
 
     def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
-        width = len(self.features)
-        return in_slots(width, self.weight, for_texts(cells, self._place, np.int32))
+        # `features` first: a column that is still open refuses there
+        return in_slots(len(self.features), self.weight, for_texts(cells, self._place, np.int32))
 
     def fill(self, cells: Cells, out: Floats) -> None:
         """Write the features of all cells into `out`, shape (n, len(features))."""
@@ -262,12 +259,9 @@ class Column:
         """What may be odd about a cell, of which `noisette plan --counts` buys counts."""
         if not self.reading.word:
             return ("missing",)
-        ends = zip(self.ends, ("below", "above"), strict=True)
-        return ("missing", "unreadable", *(name for end, name in ends if end is not None))
-
-    def unlisted(self, cells: Cells) -> Bools:
-        """Whether each cell is there and no listed level."""
-        return np.zeros(len(cells), dtype=bool)
+        low, high = self.ends
+        beyond = ["below"] * (low is not None) + ["above"] * (high is not None)
+        return ("missing", "unreadable", *beyond)
 
     # --- what is shown ---
 
@@ -276,13 +270,10 @@ class Column:
         """The cells that stand for it."""
         return Points("levels", self.slots, np.eye(len(self.features)) * self.weight)
 
-    def card(self, weights: Floats) -> dict[str, Any]:
-        """Return how a cell becomes pairs of a value and its weights, for a scoring card."""
-        raise NotImplementedError
-
-    def describe(self) -> str:
-        """Return its public facts in words."""
-        return ""
+    card: ClassVar[Callable[..., dict[str, Any]]]
+    """Returns how a cell becomes pairs of a value and its weights, for a scoring card."""
+    describe: ClassVar[Callable[..., str]]
+    """Returns its public facts in words."""
 
     def unread(self, *, learnt: bool) -> str:
         """Say what could be done with nearly no cell."""
@@ -294,12 +285,14 @@ class Column:
         features = len(self.features)
         if groups >= features:
             return "levels are stated"
-        if groups <= 1:
-            return f"none of its {features} features has enough rows: group them"
-        return f"of {features} levels about {groups} can be told apart; the rest are merged"
+        told = f"of {features} levels about {groups} can be told apart; the rest are merged"
+        few = f"none of its {features} features has enough rows: group them"
+        return few if groups <= 1 else told
 
     # --- of some kinds only ---
 
+    unlisted: ClassVar[Callable[..., Bools]]
+    """Returns whether each cell is there and no listed level, where "other" is among the states."""
     level_sums: ClassVar[Callable[..., Floats]]
     """Returns the sums of the places, given released counts of levels and how many rows."""
     coarse: ClassVar[Callable[..., tuple[int, ...]]]

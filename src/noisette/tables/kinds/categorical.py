@@ -109,8 +109,7 @@ class Categorical(Column):
         """Whether each cell is there and no listed level."""
         slots = replace(self, other=True, missing_slot=True)  # the last two of its features
         features, values = slots.entries(cells)
-        found = (features == len(slots.features) - 2) & (values != 0.0)
-        return np.asarray(found[:, 0])
+        return np.asarray((features == len(slots.features) - 2) & (values != 0.0))[:, 0]
 
     def typical(self, most: float = np.inf) -> Floats:
         """Return shares of which each is rarer than the one before; the reference is commonest."""
@@ -134,9 +133,9 @@ class Categorical(Column):
     def points(self) -> Points:
         """Its slots, and the reference."""
         form, names, rows = super().points
-        if self.reference is None:
-            return Points(form, names, rows)
-        return Points(form, (*names, self.reference), np.vstack([rows, np.zeros(rows.shape[1])]))
+        more = () if self.reference is None else (self.reference,)
+        none = np.zeros((len(more), rows.shape[1]))
+        return Points(form, (*names, *more), np.vstack([rows, none]))
 
     def describe(self) -> str:
         """Return its levels and codes, and what becomes of all others."""
@@ -244,11 +243,10 @@ def _levels(stated: Stated) -> tuple[Groups, tuple[tuple[str, str], ...]]:
             patterns[code.strip()] = canonical(group)
         else:
             listed.append(canonical(code))
-    every = {level for listed in levels.values() for level in listed}
-    if len(every) + len(patterns) != len(node):
+    if len(set(chain.from_iterable(levels.values()))) + len(patterns) != len(node):
         raise InvalidParameter(f"{where}: groups lists a code twice.")
-    groups = tuple((group, tuple(listed)) for group, listed in levels.items())
-    return groups, tuple(patterns.items())
+    groups = zip(levels, map(tuple, levels.values()), strict=True)
+    return tuple(groups), tuple(patterns.items())
 
 
 def _parse(stated: Stated) -> Categorical | Open:
@@ -307,9 +305,8 @@ def _of_type(type_: Any) -> dict[str, Any] | None:
     """Return levels of a type: the two truth values are a fact of it."""
     from noisette.tables.cells import arrow, is_text
 
-    if arrow().types.is_boolean(type_):
-        return {"categories": [False, True]}
-    return {"categories": [UNKNOWN]} if is_text(type_) else None
+    levels = {"categories": [False, True]} if arrow().types.is_boolean(type_) else None
+    return {"categories": [UNKNOWN]} if is_text(type_) else levels
 
 
 CATEGORICAL = Kind(

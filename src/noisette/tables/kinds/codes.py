@@ -9,6 +9,7 @@ before a range, so that the order in which they are written means nothing.
 import math
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from noisette.errors import InvalidParameter
@@ -41,24 +42,18 @@ def is_pattern(text: str) -> bool:
 
 def check_codes(patterns: Sequence[str], where: str) -> None:
     """Refuse ranges that overlap, where neither is the narrower one, and stars in odd places."""
-    ranges: list[tuple[str, _Range]] = []
     for pattern in patterns:
-        if pattern.endswith("*"):
-            if "*" in pattern[:-1] or pattern == "*":
-                raise InvalidParameter(f"{where}: a * ends a prefix, as in '250.*'.")
-            continue
-        found = _range(pattern)
-        if found is None:
-            continue
-        for text, other in ranges:
-            one, two = sorted([found, other], key=lambda each: (each.low, -each.end))
-            shared = one.letters == two.letters and two.low < one.end
-            if shared and (one == two or two.end > one.end):
-                raise InvalidParameter(
-                    f"{where}: the ranges {text!r} and {pattern!r} overlap, and neither lies "
-                    "inside the other."
-                )
-        ranges.append((pattern, found))
+        if pattern.endswith("*") and ("*" in pattern[:-1] or pattern == "*"):
+            raise InvalidParameter(f"{where}: a * ends a prefix, as in '250.*'.")
+    ranges = [(each, text) for text in patterns if (each := _range(text)) is not None]
+    for pair in combinations(ranges, 2):
+        (one, _), (two, _) = sorted(pair, key=lambda each: (each[0].low, -each[0].end))
+        shared = one.letters == two.letters and two.low < one.end
+        if shared and (one == two or two.end > one.end):
+            raise InvalidParameter(
+                f"{where}: the ranges {pair[0][1]!r} and {pair[1][1]!r} overlap, and neither lies "
+                "inside the other."
+            )
 
 
 class CodeGroups:
@@ -67,8 +62,7 @@ class CodeGroups:
     def __init__(self, patterns: Sequence[tuple[str, str]]) -> None:
         stars = [(text[:-1], group) for text, group in patterns if text.endswith("*")]
         self._prefixes = sorted(stars, key=lambda each: -len(each[0]))
-        ranges = [(_range(text), group) for text, group in patterns]
-        found = [(each, group) for each, group in ranges if each is not None]
+        found = [(each, group) for text, group in patterns if (each := _range(text)) is not None]
         self._ranges = sorted(found, key=lambda each: each[0].end - each[0].low)
 
     def find(self, text: str) -> str | None:

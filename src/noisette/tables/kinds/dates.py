@@ -65,8 +65,7 @@ def days(text: str, forms: Sequence[str] = ()) -> float:
     found = _moment(text.strip(), forms) or _moment(canonical(text), forms)
     if found is None:
         return math.nan
-    moment = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return (moment - _START) / timedelta(days=1)
+    return (found.replace(tzinfo=found.tzinfo or UTC) - _START) / timedelta(days=1)
 
 
 def day_text(number: float) -> str:

@@ -56,22 +56,22 @@ class Hashed(Column):
 
     def describe(self) -> str:
         """Return how many buckets it has."""
-        text = f"{self.buckets} buckets of a public hash"
-        return text + "; a slot for missing" * self.missing_slot
+        return (
+            f"{self.buckets} buckets of a public hash" + "; a slot for missing" * self.missing_slot
+        )
 
     def outlook(self, groups: int, *, bought: bool) -> str:
         """Say how many buckets stand out."""
-        if groups <= 1:
-            return f"none of {self.buckets} buckets has enough rows: use fewer, or group them"
-        return f"{self.buckets} buckets of a public hash, of which about {groups} stand out"
+        few = f"none of {self.buckets} buckets has enough rows: use fewer, or group them"
+        told = f"{self.buckets} buckets of a public hash, of which about {groups} stand out"
+        return few if groups <= 1 else told
 
     def card(self, weights: Floats) -> dict[str, Any]:
         """Return what each bucket adds, and texts that are in none."""
         rows = [[[self.weight, row]] for row in weights.tolist()]
-        missing = rows[-1] if self.missing_slot else []
         return {
             "slots": rows[: self.buckets],
-            "levels": dict.fromkeys(("", *self.missing), missing),
+            "levels": dict.fromkeys(("", *self.missing), rows[-1] if self.missing_slot else []),
         }
 
 
@@ -88,9 +88,7 @@ def _parse(stated: Stated) -> Hashed:
             f"{buckets!r}."
         )
     size = weight(stated.facts, "weight", stated.where)
-    return Hashed(
-        stated.name, buckets, size, missing=stated.texts, missing_slot=stated.slot
-    )  # fmt: skip
+    return Hashed(stated.name, buckets, size, missing=stated.texts, missing_slot=stated.slot)
 
 
 HASHED = Kind(

@@ -5,7 +5,7 @@ outside of the knots counts as the nearest one. So at most two hats differ from 
 to 1, and their squares to at most 1. A linear model of hats is any broken line with those knots.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -37,9 +37,8 @@ class ReadAsNumber(Column):
     at: ClassVar[Any] = ()
     """The numbers that stand for it."""
 
-    def entries_at(self, numbers: Floats) -> Entries:
-        """Return the entries of numbers, NaN for a missing one."""
-        raise NotImplementedError
+    entries_at: ClassVar[Callable[..., Entries]]
+    """Returns the entries of numbers, NaN for a missing one."""
 
     def entries(self, cells: Cells) -> Entries:
         """Return the entries of all cells that may differ from zero."""
@@ -60,10 +59,10 @@ class ReadAsNumber(Column):
         return f"{text}{'; a slot for missing' * self.missing_slot}{self.reading.written}"
 
     def _on_card(self, form: dict[str, Any], missing: list[Any], weights: Floats) -> dict[str, Any]:
-        slot = [[1.0, weights[-1].tolist()]] if self.missing_slot else []
-        codes = list(number_codes(self.missing)) if not self.reading.moments else []
-        dated = {"days": True} if self.reading.moments else {}
-        return form | {"missing": missing + slot, "codes": codes} | dated
+        missing = missing + [[1.0, weights[-1].tolist()]] * self.missing_slot
+        if self.reading.moments:
+            return form | {"missing": missing, "codes": [], "days": True}
+        return form | {"missing": missing, "codes": list(number_codes(self.missing))}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Never
 
+from noisette._validate import refuse
 from noisette.errors import InvalidParameter
 from noisette.tables.kinds.base import Column
 from noisette.tables.kinds.facts import canonical, is_open
@@ -132,22 +133,25 @@ class Kind:
         if self.merge is None:
             raise InvalidParameter(f"{where} has no facts to be learnt.")
         away = {*self.gone} - {"knots", "center"} if "knots" in new else set[str]()
-        kept = dict(stated)
-        for key, value in stated.items():
-            if key in away or (key in self.learns and is_open(value)):
-                del kept[key]
+        kept = {
+            key: value
+            for key, value in stated.items()
+            if key not in away and not (key in self.learns and is_open(value))
+        }
         for key in new:
-            if key not in self.learns:
-                raise InvalidParameter(f"{where} has no fact {key!r} to be learnt.")
-            if key in kept and key != "center":
-                raise InvalidParameter(f"{where}: {key} is stated in the schema, so it stays.")
+            refuse(
+                (key not in self.learns, f"{where} has no fact {key!r} to be learnt."),
+                (
+                    key in kept and key != "center",
+                    f"{where}: {key} is stated in the schema, so it stays.",
+                ),
+            )
         full, rest = self.merge(column, kept, new)
         if not rest:
             return full
-        if not full.get("missing_slot"):
-            return {"kind": "ignore"}
         # No two cells differ, but one may be missing.
-        return {key: full[key] for key in full if key not in self.gone} | rest
+        one = {key: full[key] for key in full if key not in self.gone} | rest
+        return one if full.get("missing_slot") else {"kind": "ignore"}
 
 
 IGNORE = Kind(

@@ -149,14 +149,13 @@ class Numeric(ReadAsNumber):
 
     def describe(self) -> str:
         """Return its bounds, curves and codes."""
-        text = "; also ".join(view.describe(self.reading) for view in self.views)
-        return text + self._about_missing
+        views = (view.describe(self.reading) for view in self.views)
+        return "; also ".join(views) + self._about_missing
 
     def card(self, weights: Floats) -> dict[str, Any]:
         """Return its views: a curve, moved and scaled."""
         at = weights[: len(self.views)].tolist()
-        views = [view.card() for view in self.views]
-        return self._on_card({"views": views, "weights": at}, [], weights)
+        return self._on_card({"views": [v.card() for v in self.views], "weights": at}, [], weights)
 
 
 # --- what a schema states --------------------------------------------------------------------
@@ -262,9 +261,8 @@ def _of_type(type_: Any) -> dict[str, Any] | None:
     from noisette.tables.cells import arrow
 
     is_ = arrow().types
-    if is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_):
-        return {"low": UNKNOWN, "high": UNKNOWN}
-    return None
+    known = is_.is_integer(type_) or is_.is_floating(type_) or is_.is_decimal(type_)
+    return {"low": UNKNOWN, "high": UNKNOWN} if known else None
 
 
 NUMERIC = Kind(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +57,7 @@ def encode_rows(
         values = X.data if thin else X
         values /= row_norm
         X = clip_rows(X, 1.0)
-    rows: Floats = X
-    return rows
+    return cast(Floats, X)
 
 
 def sparse_entries(used: Sequence[Column], cells: Mapping[str, Cells], n: int) -> Entries:

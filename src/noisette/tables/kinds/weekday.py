@@ -83,8 +83,8 @@ class Weekday(Column):
 
     def describe(self) -> str:
         """Return what becomes of a date."""
-        text = "the day of the week, as a point on a circle"
-        return f"{text}{'; a slot for missing' * self.missing_slot}{self.reading.written}"
+        slot = "; a slot for missing" * self.missing_slot
+        return f"the day of the week, as a point on a circle{slot}{self.reading.written}"
 
     def outlook(self, groups: int, *, bought: bool) -> str:
         """Say that nothing is bought but counts."""
@@ -100,8 +100,9 @@ class Weekday(Column):
 
 
 def _parse(stated: Stated) -> Weekday:
-    known: dict[str, Any] = {"missing": stated.texts, "missing_slot": stated.slot}
-    return Weekday(stated.name, reading=Days.of(stated), **known)
+    return Weekday(
+        stated.name, reading=Days.of(stated), missing=stated.texts, missing_slot=stated.slot
+    )
 
 
 WEEKDAY = Kind(
