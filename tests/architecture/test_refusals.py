@@ -65,7 +65,7 @@ OF_THE_CALL = {
     "tables/encoding": "check_columns names_of refuse_doubled",
     "tables/folders": "read_model",
     "tables/frame": "Frame.persons columns_of",
-    "tables/reading": "_open _parquet_pieces csv_header open_parquet",
+    "tables/reading": "_instead _open csv_header open_parquet",
     "tables/template": "template",
     "fitting/algorithms/levels": "Levels.__post_init__",
     "fitting/algorithms/records": "check_unit",

@@ -122,17 +122,17 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
 
 def _checks(guarantee: Guarantee, subject: Subject, ledger: Ledger | None) -> list[tuple[str, str]]:
     """Return what no program can know, as a list to tick off."""
-    k_rows = "k times ε" + (" and more than k times δ" if guarantee.delta else "")
-    unit = f"{subject.unit}. A person who is in the table with k rows has {k_rows}."
+    more = " and more than k times δ" if guarantee.delta else ""
+    unit = f"A person who is in the table with k rows has k times ε{more}."
     if guarantee.unit == "person":
-        unit = f"{subject.unit}. A person who goes by several identifiers is protected for each."
+        unit = "A person who goes by several identifiers is protected for each."
     listed = "in the schema (listed under “Settings”)" if subject.facts else "under “The statement”"
+    paid = " What the training learnt by itself is paid for and needs no check."
     bounds = (
         f"Bounds, categories and labels stated {listed} come from documents or general knowledge, "
         "and so does whatever was done to the table before: filters, joins, a choice of columns."
+        f"{paid if subject.learnt else ''}"
     )
-    if subject.learnt:
-        bounds += " What the training learnt by itself is paid for and needs no check."
     others = (
         "Every other release about the same people costs its own ε on top of this one. No ledger "
         "was given, so nobody but you adds them up."
@@ -147,7 +147,7 @@ def _checks(guarantee: Guarantee, subject: Subject, ledger: Ledger | None) -> li
             f"{known}); what is not in it costs its own ε on top."
         )
     return [
-        ("The unit is right:", unit),
+        ("The unit is right:", f"{subject.unit}. {unit}"),
         ("Nothing was read off the data:", bounds),
         ("Other releases are counted:", others),
     ]

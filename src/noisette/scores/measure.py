@@ -96,11 +96,11 @@ _OF_MODEL = ("classes", "notes", "privacy_")
 def stored(scores: AnyScores) -> dict[str, Any]:
     """Return the counts as JSON can hold them; labels and guarantee are those of the model."""
     (name,) = [key for key, value in _KINDS.items() if value is type(scores)]
-    node: dict[str, Any] = {"kind": name, "notes": list(scores.notes)}
-    for key, value in vars(scores).items():
-        if key not in _OF_MODEL:
-            node[key] = value.tolist() if isinstance(value, np.ndarray) else value
-    return node
+    return {"kind": name, "notes": list(scores.notes)} | {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in vars(scores).items()
+        if key not in _OF_MODEL
+    }
 
 
 def restored(node: dict[str, Any], classes: list[Any] | None, guarantee: Guarantee) -> AnyScores:

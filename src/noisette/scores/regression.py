@@ -77,8 +77,11 @@ class RegressionScores(Told):
     @property
     def r2(self) -> Score:
         """1 - (mean square of residuals) / (variance of the target)."""
-        squares, spread = self._squares, self._variance
-        if not (spread.low > 0.0 and math.isfinite(squares.value)):
+        knots, squares = self.target_knots, self._squares
+        first, last = float(knots[0]), float(knots[-1])
+        mean = ratio(knots, self.targets, self.deviation, first, last).value
+        spread = _mean_square(knots, mean, self.targets, self.deviation, last - first)
+        if not (math.isfinite(mean) and spread.low > 0.0 and math.isfinite(squares.value)):
             return Score(math.nan, math.inf, math.inf, -math.inf, 1.0, trusted=False)
         value = squares.value / spread.value
         # Residuals and targets belong to the same rows, so their errors are added, not squared.
@@ -122,15 +125,6 @@ class RegressionScores(Told):
     @property
     def _squares(self) -> Score:
         return _mean_square(self.knots, 0.0, self.residuals, self.deviation, self._most)
-
-    @property
-    def _variance(self) -> Score:
-        knots = self.target_knots
-        first, last = float(knots[0]), float(knots[-1])
-        mean = ratio(knots, self.targets, self.deviation, first, last)
-        if not math.isfinite(mean.value):
-            return mean
-        return _mean_square(knots, mean.value, self.targets, self.deviation, last - first)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every score for JSON.

@@ -173,9 +173,7 @@ def _pair_variance(P: Floats, N: Floats, v: Floats, u: Floats) -> Parts:
 def _inside(P: Floats, N: Floats, edges: Floats) -> float:
     """Return how many more pairs inside of bins are right than half, if scores are smooth there."""
     wide, middle = np.diff(edges), (edges[1:] + edges[:-1]) / 2.0
-    if len(P) < 3:
-        return 0.0
-    apart = middle[2:] - middle[:-2]
+    apart = middle[2:] - middle[:-2]  # of fewer than three bins nothing, and no pair
     rise_p, rise_n = (((x / wide)[2:] - (x / wide)[:-2]) / apart for x in (P, N))
     return float(np.sum(wide[1:-1] ** 2 / 12.0 * (rise_p * N[1:-1] - rise_n * P[1:-1])))
 

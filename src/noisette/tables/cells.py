@@ -73,7 +73,7 @@ def _without(cell: str, thousands: str, decimal: str) -> str:
     sign = cell[0] if cell[0] in "+-" else ""
     whole, point, rest = cell[len(sign) :].partition(decimal)
     first, *groups = whole.split(thousands)
-    sizes = [len(group) for group in groups]
+    sizes = list(map(len, groups))
     good = groups and 1 <= len(first) <= 3 and sizes[-1] == 3 and set(sizes) <= {2, 3}
     digits = "".join([first, *groups])
     return f"{sign}{digits}{point}{rest}" if good and digits.isdecimal() else ""

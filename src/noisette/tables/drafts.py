@@ -60,9 +60,8 @@ class Draft:
 
     def is_whole(self) -> bool:
         """Whether the result is here, complete; an error of the disk is not taken for a no."""
-        if _NEW not in os.listdir(self.path):
-            return False
-        return self.new.is_file() or IN_FOLDER in os.listdir(self.new)
+        there = _NEW in os.listdir(self.path)
+        return there and (self.new.is_file() or IN_FOLDER in os.listdir(self.new))
 
     @property
     def place(self) -> Path | None:
@@ -172,8 +171,8 @@ def left_behind(folder: Path, target: Path | None = None) -> list[Draft]:
             for item in items
             if _NAMED.match(item.name) and item.is_dir(follow_symlinks=False)
         ]
-    found = map(Draft, map(folder.joinpath, sorted(named)))
-    return [draft for draft in found if target in (None, draft.target)]
+    drafts = map(Draft, map(folder.joinpath, sorted(named)))
+    return [draft for draft in drafts if target in (None, draft.target)]
 
 
 def is_alone(draft: Draft) -> bool:

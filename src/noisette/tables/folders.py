@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from noisette import _files, _validate
 from noisette._validate import refuse
@@ -154,8 +154,7 @@ class TableModel:
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee of the model."""
-        guarantee: Guarantee = self.model.privacy_
-        return guarantee
+        return cast(Guarantee, self.model.privacy_)
 
     def read(self, path: Path, *, target: bool, header: bool = True) -> Encoded:
         """Return a table as the model takes it: cells if it encodes them itself, else rows.
@@ -191,10 +190,10 @@ def stated(guarantee: Guarantee, schema: Schema, *, learnt: bool = False) -> Gua
 
     `learnt` says that the model bought facts of the schema under the same guarantee.
     """
-    bought = "facts that are stated in the schema or were released"
+    facts = "facts that are stated in the schema or were released"
     encoded = (
         f"Every row was encoded by itself, with the "
-        f"{bought if learnt else 'public facts of the schema'} only, so the "
+        f"{facts if learnt else 'public facts of the schema'} only, so the "
         "encoding costs nothing more; whatever was done to the table before is not covered."
     )
     known = [schema.public[0], *schema.public[2:]] if learnt else schema.public

@@ -6,6 +6,7 @@ too large for memory lies in a temporary file (`spill`) and is walked in blocks 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import compress, count, repeat
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, cast
 
@@ -90,10 +91,8 @@ class Frame:
         """Return the frame of some of the rows."""
         if isinstance(rows, slice) and rows.indices(self.rows) == (0, self.rows, 1):
             return self
-        cells: dict[str, Any] = dict(self.columns)
-        for name, column in cells.items():
-            cells[name] = column.take(rows)
-        return Frame(cells, self.schema)
+        taken = map(methodcaller("take", rows), self.columns.values())
+        return Frame(dict(zip(self.columns, taken, strict=True)), self.schema)
 
     @property
     def rows(self) -> int:
@@ -123,8 +122,7 @@ class Frame:
         texts, occurs = list(map(canonical, known)), np.zeros(len(known), dtype=bool)
         occurs[codes] = True
         present = sorted(set(compress(texts, occurs)) - absent)
-        place = dict(zip(present, count()))
-        places = list(map(place.get, texts, repeat(-1)))
+        places = list(map(dict(zip(present, count())).get, texts, repeat(-1)))
         return np.array(places, dtype=np.int64)[codes], present
 
     def labels(self, target: str | None = None) -> NDArray[Any]:

@@ -125,9 +125,8 @@ class QuickReader:
 
     def _padded(self, chunk: bytes) -> bool | None:
         """Return whether blanks stand before cells; None where there is more than one reading."""
-        if b"\0" in chunk or chunk.count(b"\r") != chunk.count(b"\r\n"):
-            return None
-        if chunk.startswith(_MARK):  # pyarrow takes it from the cell that happens to stand first
+        odd = b"\0" in chunk or chunk.count(b"\r") != chunk.count(b"\r\n")
+        if odd or chunk.startswith(_MARK):  # which pyarrow takes from whatever cell stands first
             return None
         signs = np.frombuffer(chunk, dtype=np.uint8)
         line, delimiter = ord("\n"), self._sign[0]
@@ -156,8 +155,7 @@ class QuickReader:
         text = pa.dictionary(pa.int32(), pa.string())
         wanted = self._wanted.values() if only is None else [self._wanted[only]]
         kinds = dict.fromkeys(wanted, text)
-        for name in numbers:
-            kinds[self._wanted[name]] = pa.float64()
+        kinds |= dict.fromkeys(map(self._wanted.__getitem__, numbers), pa.float64())
         try:
             return reader.read_csv(
                 pa.BufferReader(chunk),

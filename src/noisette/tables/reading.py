@@ -37,6 +37,12 @@ _LONGEST_LINE = 1 << 26
 _BROKEN = (csv.Error, EOFError, zlib.error, OSError, UnicodeError, MemoryError)
 
 
+_NO_TABLE = (
+    "{} cannot be read as a CSV table in {}; check that it is one, its quotes, and delimiter and "
+    "encoding under [file] in the schema."
+)
+
+
 def _open(path: Path) -> io.BufferedReader:
     try:
         # A pipe can be read once, but kind, names and rows are read one after the other.
@@ -66,23 +72,30 @@ def _decompressed(path: Path) -> Any:
     return gzip.open(path, "rb")
 
 
+@contextlib.contextmanager
+def _instead(faults: Any, told: str) -> Iterator[None]:
+    """Raise one sentence in the place of an error, which may quote cells and is left out."""
+    try:
+        yield
+        return
+    except faults:
+        pass
+    raise InvalidData(told)
+
+
 def csv_header(path: Path, facts: FileFacts) -> list[str]:
     """Return the cells of the first record; not a byte after it is decoded or looked at."""
-    text, problem, rows = "", True, [[""]]
-    try:
+    text, rows = "", [[""]]
+    with _instead(_BROKEN, _NO_TABLE.format(path, facts.encoding)):
         with _decompressed(path) as file:
             while line := file.readline(_LONGEST_HEADER):
                 text += line.decode(facts.encoding if text else _with_mark(facts.encoding))
                 # A name in quotes may hold a line break: go on until the quotes are even.
-                whole = text.strip() and text.count('"') % 2 == 0
-                if whole or len(text) > _LONGEST_HEADER:
+                if (text.strip() and text.count('"') % 2 == 0) or len(text) > _LONGEST_HEADER:
                     break
-        problem = len(text) > _LONGEST_HEADER or "\x00" in text
+        if len(text) > _LONGEST_HEADER or "\x00" in text:
+            raise csv.Error
         rows = list(csv.reader(io.StringIO(text.strip("\r\n")), **_dialect(facts))) or rows
-    except _BROKEN:
-        problem = True
-    if problem:
-        raise _not_a_table(path, facts)
     if not text.strip():
         raise InvalidData(f"{path} is empty: it has no header line.")
     return list(map(str.strip, rows[0]))
@@ -95,13 +108,6 @@ def _with_mark(encoding: str) -> str:
 
 def _dialect(facts: FileFacts) -> dict[str, Any]:
     return {"delimiter": facts.delimiter, "skipinitialspace": True, "strict": True}
-
-
-def _not_a_table(path: Path, facts: FileFacts) -> InvalidData:
-    return InvalidData(
-        f"{path} cannot be read as a CSV table in {facts.encoding}; check that it is one, its "
-        "quotes, and delimiter and encoding under [file] in the schema."
-    )
 
 
 def open_parquet(path: Path) -> Any:
@@ -124,14 +130,9 @@ def pieces(
     if is_parquet(path):
         yield from _parquet_pieces(path, wanted, facts)
         return
-    fault: InvalidData | None = None
-    try:
-        with _decompressed(path) as raw:
-            yield from _csv_pieces(path, raw, facts, wanted, header, numbers)
-    except _BROKEN:
-        fault = _not_a_table(path, facts)
-    if fault is not None:  # raised here, so that the original, which may quote cells, is left out
-        raise fault
+    told = _NO_TABLE.format(path, facts.encoding)
+    with _instead(_BROKEN, told), _decompressed(path) as raw:
+        yield from _csv_pieces(path, raw, facts, wanted, header, numbers)
 
 
 def _csv_pieces(
@@ -140,9 +141,7 @@ def _csv_pieces(
 ) -> Iterator[Mapping[str, Cells]]:  # fmt: skip
     lines = CsvLines(raw, _with_mark(facts.encoding), _LONGEST_LINE)
     reader = csv.reader(lines, **_dialect(facts))
-    names = header
-    if names is None:
-        names = list(map(str.strip, next((row for row in reader if _filled(row)), [])))
+    names = header or list(map(str.strip, next((row for row in reader if _filled(row)), [])))
     slow = partial(_slow_pieces, path, facts, wanted, names)
     fast = QuickReader(facts, names, wanted, numbers, lines.encoding)
     if not _has_arrow() or not fast.usable:
@@ -192,18 +191,11 @@ def _filled(row: list[str]) -> bool:
 def _parquet_pieces(
     path: Path, wanted: list[str], facts: FileFacts
 ) -> Iterator[Mapping[str, Cells]]:
-    pa = arrow()
-    broken = False
-    try:
-        with open_parquet(path) as file:
-            for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
-                batch.validate(full=True)  # texts that are no UTF-8 fail here, not cell by cell
-                if batch.num_rows:
-                    signs = facts.decimal, facts.thousands
-                    yield {
-                        name: ValueCells(given(batch.column(name), ""), signs) for name in wanted
-                    }
-    except (pa.ArrowException, OSError, UnicodeError):
-        broken = True
-    if broken:
-        raise InvalidData(f"{path} is a Parquet file but is damaged.")
+    faults = (arrow().ArrowException, OSError, UnicodeError)
+    told = f"{path} is a Parquet file but is damaged."
+    with _instead(faults, told), open_parquet(path) as file:
+        for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
+            batch.validate(full=True)  # texts that are no UTF-8 fail here, not cell by cell
+            if batch.num_rows:
+                signs = facts.decimal, facts.thousands
+                yield {name: ValueCells(given(batch.column(name), ""), signs) for name in wanted}

@@ -244,16 +244,14 @@ class Schema:
     def public(self) -> tuple[str, ...]:
         """What a guarantee should say is treated as public."""
         used, learnt = list(filter(attrgetter("features"), self.columns)), len(self.learnt)
-        facts = (
+        return (
             f"the schema {self.fingerprint} (names, bounds and categories of {len(used)} columns, "
             "the labels)"
-            + (f", of which facts of {learnt} columns were released privately" if learnt else "")
-        )
-        scale = (
+            + (f", of which facts of {learnt} columns were released privately" if learnt else ""),
             f"the scale {self.row_norm:.6g} by which encoded rows were divided before they were "
-            "cut to the norm bound"
+            "cut to the norm bound",
+            self.public_form,
         )
-        return facts, scale, self.public_form
 
     @classmethod
     def from_dict(cls, node: Any, target: str | None = None, *, learn: bool = False) -> "Schema":
@@ -357,8 +355,8 @@ def _row_norm_of(node: dict[str, Any], columns: tuple[Column, ...]) -> float:
         return stated
     if any(map(attrgetter("open"), columns)):
         return math.nan
-    guess = math.sqrt(sum(map(attrgetter("mean_square"), columns)))
-    return _validate.positive("row_norm", guess or 1.0)
+    guess = sum(map(attrgetter("mean_square"), columns))
+    return _validate.positive("row_norm", math.sqrt(guess) or 1.0)
 
 
 Limits = tuple[float | None, float | None]
@@ -382,8 +380,7 @@ def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | 
         if low is not None and high is not None and not 1e-30 < high - low < 1e30:
             raise InvalidParameter("[target] needs low < high, two finite numbers.")
         stated, bounds = facts.get("name", UNKNOWN), (low, high)
-    if stated == UNKNOWN:
-        stated = None
+    stated = None if stated == UNKNOWN else stated
     refuse(
         (
             stated is not None and not isinstance(stated, str),

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette._typing import Integers
 from noisette.errors import InvalidData
 
 IN_MEMORY = 1 << 26
@@ -130,7 +129,15 @@ class Spilled:
 
     def __getitem__(self, rows: Any) -> Any:
         if not isinstance(rows, slice):
-            return self._taken(rows)
+            found = Spilled(self.store, self.dtype)
+            if (np.diff(rows) < 0).any():
+                found.append(self[:][rows])
+                return found
+            for start in range(0, len(self), BLOCK):
+                first, last = np.searchsorted(rows, [start, start + BLOCK])
+                if first < last:
+                    found.append(self[start : start + BLOCK][rows[first:last] - start])
+            return found
         start, stop, _ = rows.indices(len(self))
         out = np.empty(max(stop - start, 0), dtype=self.dtype)
         first = int(np.searchsorted(self._ends, start, side="right")) - 1
@@ -147,14 +154,3 @@ class Spilled:
             else:
                 out[low - start : high - start] = part[low - begin : high - begin]
         return out
-
-    def _taken(self, rows: Integers) -> "Spilled":
-        found = Spilled(self.store, self.dtype)
-        if (np.diff(rows) < 0).any():
-            found.append(self[:][rows])
-            return found
-        for start in range(0, len(self), BLOCK):
-            first, last = np.searchsorted(rows, [start, start + BLOCK])
-            if first < last:
-                found.append(self[start : start + BLOCK][rows[first:last] - start])
-        return found

@@ -42,9 +42,8 @@ class Keeping:
             return self._stored
         if len(self._held) == 1:
             return self._held[0]
-        if sparse.issparse(self._held[0]):
-            return sparse.vstack(self._held, format="csr")
-        return np.concatenate(self._held)
+        thin = sparse.issparse(self._held[0])
+        return sparse.vstack(self._held, format="csr") if thin else np.concatenate(self._held)
 
 
 class StoredRows:

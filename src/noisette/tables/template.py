@@ -62,8 +62,7 @@ def _kind_line(kind: Kind) -> str:
     """Return what a template says of a kind of column."""
     facts, meaning = kind.example
     named = f'kind = "{kind.name}"'
-    told = f"{facts:29} {meaning}" if facts else meaning
-    return f"#   {named:22} {told}".rstrip()
+    return f"#   {named:22} {f'{facts:29} ' if facts else ''}{meaning}".rstrip()
 
 
 def _first_line(path: Path, encoding: str) -> tuple[list[str], dict[str, Any]]:
@@ -175,9 +174,8 @@ def _text(
     name: str, looked: str, target: str | None, columns: dict[str, Any], file: dict[str, Any], *,
     learn: bool,
 ) -> str:  # fmt: skip
-    introduction = _LEARNING if learn else _INTRODUCTION
     lines = [
-        introduction.format(
+        (_LEARNING if learn else _INTRODUCTION).format(
             name="".join(c if c.isprintable() else "?" for c in name),  # else it is no comment
             looked=looked,
             kinds="\n".join(map(_kind_line, KINDS.values())),

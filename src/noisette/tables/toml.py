@@ -12,9 +12,8 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 def _sign(sign: str) -> str:
     """Return a sign of a text as it stands, or written out: a schema is read by people."""
-    if sign.isprintable() or not steers(sign):
-        return sign
-    return f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+    written = f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+    return sign if sign.isprintable() or not steers(sign) else written
 
 
 def key(name: str) -> str:
@@ -45,8 +44,7 @@ def entries(node: dict[str, Any]) -> list[str]:
 def dumps(node: dict[str, Any]) -> str:
     """Return the text of a schema: plain entries, [file], [learn], then one table a column."""
     tables = {name: node[name] for name in ("file", "learn") if node.get(name)}
-    for name, facts in node.get("columns", {}).items():
-        tables[f"columns.{key(name)}"] = facts
+    tables |= {f"columns.{key(name)}": each for name, each in node.get("columns", {}).items()}
     lines = entries({k: v for k, v in node.items() if k not in ("file", "learn", "columns")})
     for name, facts in tables.items():
         lines += ["", f"[{name}]", *entries(facts)]

@@ -178,5 +178,4 @@ class InventedTable:
 
 def normal(generator: np.random.Generator, n: int) -> Floats:
     """Return invented normal numbers, the same with every version of NumPy."""
-    z: Floats = ndtri(np.clip(generator.random(n), 2.0**-54, 1.0 - 2.0**-53))
-    return z
+    return np.asarray(ndtri(np.clip(generator.random(n), 2.0**-54, 1.0 - 2.0**-53)))

@@ -58,8 +58,7 @@ def _pick(generator: np.random.Generator, names: tuple[str, ...], weights: Float
     cumulative = np.cumsum(weights, axis=1)
     u = generator.random(len(weights)) * cumulative[:, -1]
     chosen = (u[:, None] > cumulative).sum(axis=1).clip(max=len(names) - 1)
-    picked: NDArray[Any] = np.array(names)[chosen]
-    return picked
+    return np.asarray(np.array(names)[chosen])
 
 
 def mixed_table(n: int = 20_000, *, seed: int = 0) -> InventedTable:
@@ -96,8 +95,7 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> InventedTable:
     middle = np.clip(1.0 - young - old, 0.05, 1.0)
     shares = (0.55 * middle, 0.12 * middle, 0.18 * middle, 0.8 * young, 2.0 * old, 0.08 * ones)
     job = _pick(g, JOB, np.stack(shares, axis=1))
-    level = np.searchsorted(np.array(sorted(EDUCATION)), education)
-    rank = np.array([EDUCATION.index(name) for name in sorted(EDUCATION)])[level]
+    rank = (education[:, None] == np.array(EDUCATION)).argmax(axis=1)
     works = np.isin(job, ("employed", "self-employed", "public"))
     log_income = 9.4 + 0.22 * rank + 0.55 * works + 0.012 * (age - 40.0) * works
     log_income = log_income + 0.35 * normal(g, n) - 0.15 * (region == "islands")
@@ -115,7 +113,6 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> InventedTable:
         - 0.9 * np.log1p(late) + 0.6 * (home == "yes") - 0.9 * (job == "unemployed")
         + 0.25 * rank - 0.3 * (region == "islands")
     )  # fmt: skip
-    repaid = np.where(g.random(n) < expit(score), "yes", "no")
     columns: dict[str, NDArray[Any]] = {
         "age": age.astype(np.int64),
         "income": income,
@@ -126,8 +123,9 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> InventedTable:
         "region": region,
         "job": job,
         "owns_home": home,
-        "repaid": repaid,
+        "repaid": np.where(g.random(n) < expit(score), "yes", "no"),
     }
     held_out = np.arange(n) >= n - n // 5
-    unit = "one row is one invented person"
-    return InventedTable("mixed", columns, SCHEMA, ENCODER, held_out, unit)
+    return InventedTable(
+        "mixed", columns, SCHEMA, ENCODER, held_out, "one row is one invented person"
+    )

@@ -107,8 +107,7 @@ def visits(persons: int = 6_000, *, seed: int = 0) -> InventedTable:
     day = walked - walked[first][who] + (1095.0 * g.random(int(first.sum())))[who]
     order = np.argsort(day, kind="stable")
     # A name says nothing about its patient.
-    shuffled = np.argsort(g.random(n), kind="stable")
-    names = np.array([f"P{number:06d}" for number in shuffled])
+    names = np.array([f"P{number:06d}" for number in np.argsort(g.random(n), kind="stable")])
     columns: dict[str, NDArray[Any]] = {
         PERSON: names[who],
         "age": age[who].astype(np.int64),
@@ -118,9 +117,9 @@ def visits(persons: int = 6_000, *, seed: int = 0) -> InventedTable:
         TARGET: label,
     }
     held_out = np.arange(n) >= n - n // 5
-    shown = {name: values[order] for name, values in columns.items()}
     return InventedTable(
-        "visits", shown, SCHEMA, ENCODER, held_out[who][order],
+        "visits", {name: values[order] for name, values in columns.items()}, SCHEMA, ENCODER,
+        held_out[who][order],
         "one row is one visit of an invented patient, who may have several",
         {"person": PERSON, "max_rows": MOST},
     )  # fmt: skip
@@ -136,8 +135,7 @@ def _each_visit(
     gap = np.where(earlier == 0, 730.0, np.clip(np.round(np.exp(log_gap)), 1, 730))
     drugs = np.clip(np.round(5.0 + 2.0 * frailty + 1.5 * (ill > 0) + 2.5 * normal(g, n)), 0, 30)
     nights = np.clip(np.floor(np.exp(1.1 + 0.3 * frailty + 0.7 * normal(g, n))), 0, 60)
-    cuts = np.array([0.35, 0.7, 0.88])
-    ward = np.searchsorted(ndtri(cuts), normal(g, n) + 0.02 * (age - 58.0))
+    ward = np.searchsorted(ndtri([0.35, 0.7, 0.88]), normal(g, n) + 0.02 * (age - 58.0))
     risk = np.array([0.0, 0.2, 0.5, 0.4, 0.7])
     score = (
         -1.5 + 0.5 * frailty + risk[ill] + 0.5 * np.log1p(earlier) - 0.3 * (np.log(gap) - 5.0)

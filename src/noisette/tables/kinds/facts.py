@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable
+from itertools import filterfalse
 from typing import Any
 
 from noisette._validate import refuse
@@ -22,9 +23,8 @@ def canonical(value: object) -> str:
     Blanks around it do not count; "1.0" and "1" are the same, and so are "True" and "true".
     """
     text = str(value).strip()
-    if text in _TRUTH:
-        return _TRUTH[text]
-    return text.split(".")[0] if _WHOLE.fullmatch(text) else text
+    whole = _WHOLE.fullmatch(text)
+    return _TRUTH.get(text, text) if whole is None else text.split(".")[0]
 
 
 def is_open(value: Any) -> bool:
@@ -35,9 +35,8 @@ def is_open(value: Any) -> bool:
 def only(node: dict[str, Any], allowed: Iterable[str], where: str) -> None:
     """Refuse a key that nobody reads: a misspelt fact must not be a forgotten one."""
     known = list(allowed)
-    for key in node:
-        if key not in known:
-            raise InvalidParameter(f"{where} has an unknown key {key!r}; use {', '.join(known)}.")
+    for key in filterfalse(known.__contains__, node):
+        raise InvalidParameter(f"{where} has an unknown key {key!r}; use {', '.join(known)}.")
 
 
 def text_list(node: Any, what: str, *, empty: bool = False, hint: str = "") -> tuple[str, ...]:

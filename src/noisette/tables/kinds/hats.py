@@ -168,10 +168,9 @@ class Hats(ReadAsNumber):
 
     def describe(self) -> str:
         """Return its knots and codes."""
-        text = "knots " + some([self.reading.label(knot) for knot in self.knots])
-        if self.center is not None:
-            text += f"; centre {self.reading.label(self.center)}"
-        return text + self._about_missing
+        knots = some(list(map(self.reading.label, self.knots)))
+        centre = "" if self.center is None else f"; centre {self.reading.label(self.center)}"
+        return f"knots {knots}{centre}{self._about_missing}"
 
     def outlook(self, groups: int, *, bought: bool) -> str:
         """Say where its knots come from."""

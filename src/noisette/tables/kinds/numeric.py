@@ -195,44 +195,40 @@ def _views(facts: dict[str, Any], where: str) -> tuple[View, ...]:
     views: list[View] = []
     for each in ({}, *others):
         only(each, _ALSO, f"{where}: also")
-        views.append(_view(first | each, where))
+        stated = first | each
+        low, high, center = (number(stated, key, where) for key in _ALSO[:3])
+        if low is None or high is None:
+            raise InvalidParameter(
+                f"{where}: {'low' if low is None else 'high'} is missing; a numeric column needs "
+                "public bounds low and high (--learn buys them from the budget)."
+            )
+        curve = stated.get("curve", "linear")
+        refuse(
+            (not low < high, f"{where}: low must be below high; got {low:g} and {high:g}."),
+            (not math.isfinite(high - low), f"{where}: the range from low to high is too large."),
+            (
+                center is not None and not low <= center <= high,
+                f"{where}: center must lie between low and high; got {center}.",
+            ),
+            (
+                not isinstance(curve, str) or curve not in CURVES,
+                f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}.",
+            ),
+            (
+                curve == "log1p" and low < 0.0,
+                f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any "
+                "bounds).",
+            ),
+        )
+        if not np.less(*CURVES[curve](np.array([low, high]))):
+            raise InvalidParameter(
+                f"{where}: low and high are too close together for curve {curve}."
+            )
+        width, square = weight(stated, "width", where, 2.0), flag(stated, "square", False, where)
+        views.append(View(low, high, center, width, curve, square))
     if len(set(views)) != len(views):
         raise InvalidParameter(f"{where}: also repeats a feature.")
     return tuple(views)
-
-
-def _view(facts: dict[str, Any], where: str) -> View:
-    low, high = number(facts, "low", where), number(facts, "high", where)
-    if low is None or high is None:
-        lacking = "low" if low is None else "high"
-        raise InvalidParameter(
-            f"{where}: {lacking} is missing; a numeric column needs public bounds low and high "
-            "(--learn buys them from the budget)."
-        )
-    center, curve = number(facts, "center", where), facts.get("curve", "linear")
-    refuse(
-        (not low < high, f"{where}: low must be below high; got {low:g} and {high:g}."),
-        (
-            not math.isfinite(high - low),
-            f"{where}: the range from low to high is too large.",
-        ),
-        (
-            center is not None and not low <= center <= high,
-            f"{where}: center must lie between low and high; got {center}.",
-        ),
-        (
-            not isinstance(curve, str) or curve not in CURVES,
-            f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}.",
-        ),
-        (
-            curve == "log1p" and low < 0.0,
-            f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any bounds).",
-        ),
-    )
-    if not CURVES[curve](np.array(low)) < CURVES[curve](np.array(high)):
-        raise InvalidParameter(f"{where}: low and high are too close together for curve {curve}.")
-    width = weight(facts, "width", where, 2.0)
-    return View(low, high, center, width, curve, flag(facts, "square", False, where))
 
 
 def merge_numbers(
@@ -241,8 +237,7 @@ def merge_numbers(
     """Return stated and bought facts together; a centre with noise may lie outside of bounds."""
     low, high = -math.inf, math.inf  # a column of knots has no bounds
     if column.buys and not (column.open and "knots" in new):
-        bought = new if column.open else {}
-        ends = list(map(bought.get, ("low", "high"), column.ends))
+        ends = list(map((new if column.open else {}).get, ("low", "high"), column.ends))
         if None in ends:
             raise InvalidParameter(f"column {column.name!r}: one of its bounds is still open.")
         low, high = map(float, ends)
