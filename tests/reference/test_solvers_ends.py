@@ -130,8 +130,8 @@ def test_decimal_arithmetic_reaches_the_proven_end(loss):
     """Without float64's help, down to the last mu: w(a) is the optimum to many digits."""
     for seed in (1, 2, 3):
         objective, tolerance = solvable(loss, seed)
-        plan = interior_plan(loss, objective.facts, tolerance)
-        points = list(interior.interior_points(objective, plan.last, plan.digits))
+        last, digits, _ = interior_plan(loss, objective.facts, tolerance)
+        points = list(interior.interior_points(objective, last, digits))
         w, alpha = points[-1]
         if isinstance(loss, Hinge):
             assert hinge.certify(objective, alpha, w).distance * objective.lam <= tolerance

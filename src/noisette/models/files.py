@@ -208,8 +208,7 @@ def _labels(node: Any) -> NDArray[Any]:
     """Return labels of the stated kind; a label of another kind is not converted but refused."""
     values = list(node["values"])
     kind, types = _KINDS[node["kind"]]
-    if not all(type(each) in types for each in values):
-        raise TypeError
+    _need(all(type(each) in types for each in values))
     return np.array(values, dtype=kind)
 
 
@@ -308,8 +307,7 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
     of_table = "schema" in takes
     # Every one: of a parameter that is left out, the default would be taken for what was used.
     known = takes - _NOT_STORED - _APART
-    if not known - (_LATER if of_table else set()) <= parameters.keys() <= known:
-        raise TypeError
+    _need(known - (_LATER if of_table else set()) <= parameters.keys() <= known)
     if of_table:
         parameters["schema"] = dict(node["schema"])
     for key in _POSITIVE:
@@ -323,9 +321,8 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         model.classes_ = _labels(node["classes"])
     model.n_features_in_ = node["features"]
     names = list(node["feature_names"])
-    named = all(isinstance(each, str) for each in names)
-    if type(model.n_features_in_) is not int or model.n_features_in_ < 1 or not named:
-        raise TypeError
+    _need(all(isinstance(each, str) for each in names))
+    _need(type(model.n_features_in_) is int and model.n_features_in_ >= 1)
     if of_table:
         model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
         if "pairs" in takes and model.pairs_:
@@ -360,29 +357,30 @@ def _renamed(parameters: dict[str, Any]) -> dict[str, Any]:
 def _fill_numbers(model: Any, node: dict[str, Any]) -> None:
     """Give a regressor its limits, and what intervals need."""
     low, high = node["bounds"]
-    if not (type(low) is type(high) is float and -math.inf < low < high < math.inf):
-        raise TypeError
+    _need(type(low) is type(high) is float and -math.inf < low < high < math.inf)
     if hasattr(model, "schema") or isinstance(model.target_bounds, str):
         model.target_bounds_ = (low, high)
     elif tuple(map(float, model.target_bounds)) != (low, high):
         raise InvalidData("the limits in this model file are not those of its parameters.")
     for key, value in dict(node["released"]).items():
-        if key not in _RELEASED or type(value) is not float or not math.isfinite(value):
-            raise TypeError
+        _need(key in _RELEASED and type(value) is float and math.isfinite(value))
         setattr(model, key, value)
     if node["spread"] is not None:
         covariance = np.array(node["spread"]["covariance"], dtype=np.float64)
-        square = covariance.ndim == 2 and covariance.shape[0] == covariance.shape[1]
-        if not square or not bool(np.isfinite(covariance).all()):
-            raise TypeError
+        _need(covariance.ndim == 2 and covariance.shape[0] == covariance.shape[1])
+        _need(bool(np.isfinite(covariance).all()))
         model._covariance, model._variance = covariance, _positive(node["spread"]["variance"])
 
 
 def _positive(value: Any, *, zero: bool = False) -> float:
-    right = type(value) in (int, float) and 0.0 <= value < math.inf
-    if not right or (value == 0.0 and not zero):
-        raise TypeError
+    _need(type(value) in (int, float) and 0.0 <= value < math.inf and (zero or value != 0.0))
     return float(value)
+
+
+def _need(right: bool) -> None:
+    """Refuse a file, which `_files.understood` says in a sentence."""
+    if not right:
+        raise TypeError
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
@@ -393,13 +391,12 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         zipfile.ZipFile(file) as archive,
     ):
         wanted = [_TEXT, *(f"{name}.npy" for name in _ARRAYS)]
-        if sorted(archive.namelist()) != sorted(wanted) or not all(map(_fits, archive.infolist())):
-            raise ValueError
+        _need(sorted(archive.namelist()) == sorted(wanted))
+        _need(all(map(_fits, archive.infolist())))
         # with a number: `read()` alone unpacks all there is and only then looks at the claimed size
         with archive.open(_TEXT) as packed:
             text = _files.from_json(packed.read(archive.getinfo(_TEXT).file_size))
-        if not isinstance(text, dict):
-            raise TypeError
+        _need(isinstance(text, dict))
         return text, {name: _array(archive, f"{name}.npy") for name in _ARRAYS}
 
 
@@ -412,15 +409,13 @@ def _fits(info: zipfile.ZipInfo) -> bool:
 
 
 def _array(archive: zipfile.ZipFile, member: str) -> Any:
-    """Return an array of numbers whose stated shape is that of its bytes; else ValueError."""
+    """Return an array of numbers whose stated shape is that of its bytes; else TypeError."""
     with archive.open(member) as file:
-        if np.lib.format.read_magic(file) != (1, 0):
-            raise ValueError
+        _need(np.lib.format.read_magic(file) == (1, 0))
         # Compared before anything is allocated: a header of a few bytes may claim terabytes.
         shape, _, kind = np.lib.format.read_array_header_1_0(file, _LARGEST_HEADER)
         payload = archive.getinfo(member).file_size - file.tell()
-        if kind != np.float64 or 8 * math.prod(shape) != payload:
-            raise ValueError
+        _need(kind == np.float64 and 8 * math.prod(shape) == payload)
         file.seek(0)
         return np.lib.format.read_array(file, allow_pickle=False)
 
@@ -458,7 +453,19 @@ def _check(
         and len(names) == model.n_features_in_
     ):
         raise InvalidData(f"the weights in this model file do not fit its {what}.")
-    if facts and not _is_told(model, guarantee):
+    if not facts:
+        return
+    # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
+    from noisette.models.outputs import BOUGHT_TARGET, labels_fact, rows_fact, target_fact
+
+    if numbers:
+        bounds = getattr(model, "target_bounds_", model.target_bounds)
+        told = [{target_fact(*map(float, bounds)), BOUGHT_TARGET}]
+    else:
+        told = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
+    if getattr(model, "norm_bound", None) is not None:
+        told.append({rows_fact(model.norm_bound, model._intercept())})
+    if guarantee.released != model._released or any(map(set(guarantee.public).isdisjoint, told)):
         raise InvalidData(
             "the guarantee in this model file speaks of another kind of model, of other labels or "
             "of another norm bound; it was changed."
@@ -471,19 +478,3 @@ def _in_order(labels: Any) -> list[str]:
         return list(map(repr, np.unique(np.asarray(labels)).tolist()))
     except TypeError:  # labels that cannot be compared
         return []
-
-
-def _is_told(model: Any, guarantee: Guarantee) -> bool:
-    """Whether a guarantee speaks of the class, the norm bound and the labels of this model."""
-    # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.
-    from noisette.models.outputs import BOUGHT_TARGET, labels_fact, rows_fact, target_fact
-
-    if type(model).__name__ in REGRESSORS:
-        bounds = getattr(model, "target_bounds_", model.target_bounds)
-        facts = [{target_fact(*map(float, bounds)), BOUGHT_TARGET}]
-    else:
-        facts = [{labels_fact(model.classes_, given=given) for given in (True, False)}]
-    if getattr(model, "norm_bound", None) is not None:
-        facts.append({rows_fact(model.norm_bound, model._intercept())})
-    stated = set(guarantee.public)
-    return guarantee.released == model._released and all(each & stated for each in facts)

@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
+from noisette.core.parts import each
 from noisette.core.randomness import Randomness, as_randomness
-from noisette.errors import InvalidParameter, WeakModelWarning
+from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
 from noisette.fitting.algorithms import Public, Trained, train
+from noisette.fitting.algorithms.class_weight import public_weights, weighed
 from noisette.fitting.algorithms.recommend import WEIGHT_NORM, Recommendation
 from noisette.fitting.algorithms.train import checked
 from noisette.fitting.clipping import checked_bound
@@ -211,10 +214,10 @@ class LinearModel(PrivateEstimator):
             weight_bound=weight_bound, **known,
         )  # fmt: skip
 
-    def _augmented_bound(self) -> float:
-        """Return the norm bound of rows with the constant column."""
+    def _augmented(self, d: int) -> tuple[int, float]:
+        """Return the features and the norm bound of rows with the constant column."""
         bias, bound = self._intercept(), self._row_bound()
-        return bound if bias is None else math.hypot(bound, bias) * (1.0 + 2.0**-50)
+        return (d, bound) if bias is None else (d + 1, math.hypot(bound, bias) * (1.0 + 2.0**-50))
 
     def __sklearn_tags__(self) -> Any:
         """Declare what scikit-learn should know: sparse input works, NaN if ``missing`` says so."""
@@ -249,6 +252,29 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
         elif self.classes is not None:
             count = len(inputs.sorted_classes(self.classes))
         return self._plan(n, d, persons, max_rows, count)
+
+    def _labelled(
+        self, adjacency: Adjacency, X: Any, y: Any, sample_weight: Any, sample_epsilon: Any,
+        persons: Any, limit: tuple[Any, ...] = (1.0,), *, tame: bool = True,
+    ) -> tuple[Any, Unit, NDArray[Any], Any, Any]:  # fmt: skip
+        """Return checked rows, whose they are, the classes, their numbers, and the rows' weights.
+
+        `limit` is the public cap on weights, with its name where it is a parameter.
+        """
+        X, y = inputs.rows_and_targets(self, X, y, self._least, tame=tame)
+        unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
+        classes, weights = inputs.sorted_classes(self.classes, y), None
+        numbers = each(partial(inputs.label_numbers, classes), y)
+        if sample_epsilon is not None and self.class_weight is not None:
+            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
+        if sample_weight is not None:
+            if sample_epsilon is not None:
+                raise InvalidData("pass sample_weight or sample_epsilon, not both.")
+            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, *limit)
+        factors = public_weights(self.class_weight, classes)
+        if factors is not None:
+            weights = weighed(weights, factors, numbers)
+        return X, unit, classes, numbers, weights
 
     def _set_model(
         self, weights: list[Floats], loss: Loss, bias: float | None, classes: NDArray[Any]

@@ -4,24 +4,20 @@ Nothing that depends on the data becomes an attribute except what was released: 
 no training loss, no norm. ``fit`` either succeeds or leaves the estimator as it was.
 """
 
-from functools import partial
 from typing import Any, Self
 
 from noisette import _validate
 from noisette._typing import Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
-from noisette.core.parts import each
 from noisette.core.randomness import Randomness
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Records, Trained, with_intercept
 from noisette.fitting.algorithms.class_weight import (
     BALANCED,
     balancing,
     check_class_weight,
     for_model,
-    public_weights,
-    weighed,
     weight_proofs,
 )
 from noisette.fitting.algorithms.levels import level_notes, weights_of_levels
@@ -63,8 +59,7 @@ class OneShotClassifier(LinearClassifier):
         self._keep(locals())
 
     def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
-        features, bound = d + bool(self.fit_intercept), self._augmented_bound()
-        return self._chosen(unit, features, bound, classes[0], adjacency)
+        return self._chosen(unit, *self._augmented(d), classes[0], adjacency)
 
     def fit(
         self, X: Any, y: Any, sample_weight: Any = None, sample_epsilon: Any = None,
@@ -95,22 +90,12 @@ class OneShotClassifier(LinearClassifier):
         self, adjacency: Adjacency, X: Any, y: Any, sample_weight: Any = None,
         sample_epsilon: Any = None, persons: Any = None,
     ) -> Ready:  # fmt: skip
-        X, y = inputs.rows_and_targets(self, X, y, self._least)
-        unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
-        classes = inputs.sorted_classes(self.classes, y)
-        numbers = each(partial(inputs.label_numbers, classes), y)
+        cap = float(self.weight_bound)
+        X, unit, classes, numbers, weights = self._labelled(
+            adjacency, X, y, sample_weight, sample_epsilon, persons, (cap, "weight_bound")
+        )
         rows, bound = with_intercept(X, self._row_bound(), self._intercept())
-        weights, cap = None, 1.0
-        if sample_epsilon is not None and self.class_weight is not None:
-            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
-        if sample_weight is not None:
-            if sample_epsilon is not None:
-                raise InvalidData("pass sample_weight or sample_epsilon, not both.")
-            cap = float(self.weight_bound)
-            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, cap, "weight_bound")
-        factors = public_weights(self.class_weight, classes)
-        if factors is not None:
-            weights = weighed(weights, factors, numbers)
+        cap = 1.0 if sample_weight is None else cap
         chosen = self._chosen(
             unit, rows.shape[1], bound, len(classes), adjacency, cap, sample_epsilon is not None
         )

@@ -76,8 +76,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
         return self._plan(n, d, persons, max_rows)
 
     def _outlined(self, unit: Unit, d: int, adjacency: Adjacency, *classes: int) -> Recommendation:
-        features, bound = d + bool(self.fit_intercept), self._augmented_bound()
-        return self._planned(self._solved(unit, features, bound, adjacency, self._loss()))
+        return self._planned(self._solved(unit, *self._augmented(d), adjacency, self._loss()))
 
     def _planned(self, public: Public) -> Recommendation:
         """Return the training, behind one that buys the limits of the target if that is asked."""

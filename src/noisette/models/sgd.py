@@ -1,6 +1,5 @@
 """Private stochastic gradient descent for linear classifiers."""
 
-from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,18 +9,15 @@ from noisette._scikit import available_if
 from noisette._typing import Labels
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
-from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import Public, Trained
 from noisette.fitting.algorithms.class_weight import (
     BALANCED,
     balancing,
     check_class_weight,
     for_model,
-    public_weights,
-    weighed,
     weight_proofs,
 )
 from noisette.fitting.algorithms.levels import level_notes
@@ -235,9 +231,6 @@ class SGDClassifier(LinearClassifier, StreamReader):
     def _loss(self) -> Loss:
         return classifier_loss(self.loss, len(self.classes_))
 
-    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        return inputs.rows_and_targets(self, X, y, 1, tame=False)
-
     def _stream_targets(self, y: Any) -> NDArray[Any]:
         return inputs.class_targets(self._loss(), inputs.label_numbers(self.classes_, y))[0]
 
@@ -260,26 +253,14 @@ class SGDClassifier(LinearClassifier, StreamReader):
         self, adjacency: Adjacency, X: Any, y: Any, sample_epsilon: Any = None,
         sample_weight: Any = None, persons: Any = None,
     ) -> Ready:  # fmt: skip
-        # the kernels blank huge rows
-        X, y = inputs.rows_and_targets(self, X, y, self._least, tame=False)
-        unit = inputs.unit_of(persons, X.shape[0], adjacency, X, least=2)
-        classes = inputs.sorted_classes(self.classes, y)
-        loss = classifier_loss(self.loss, len(classes))
-        numbers = each(partial(inputs.label_numbers, classes), y)
-        levels = weights = None
+        X, unit, classes, numbers, weights = self._labelled(  # the kernels blank huge rows
+            adjacency, X, y, sample_weight, sample_epsilon, persons, tame=False
+        )
+        loss, levels = classifier_loss(self.loss, len(classes)), None
         if sample_epsilon is not None:
             levels = inputs.levels(
                 sample_epsilon, X, float(self.epsilon), self.sampling == BY_LEVEL, unit
             )
-        if sample_weight is not None:
-            weights = inputs.weights("sample_weight", sample_weight, X, 0.0, 1.0)
-        if levels is not None and weights is not None:
-            raise InvalidData("pass sample_weight or sample_epsilon, not both.")
-        if levels is not None and self.class_weight is not None:
-            raise InvalidParameter("pass sample_epsilon or class_weight, not both.")
-        factors = public_weights(self.class_weight, classes)
-        if factors is not None:
-            weights = weighed(weights, factors, numbers)
         public = self._described(X.shape[1], loss, adjacency, unit, self.population)
         chosen = self._recommended(public, len(classes), levels)
         told = () if levels is None else level_notes(levels, adjacency)

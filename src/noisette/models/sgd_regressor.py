@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from numpy.typing import NDArray
-
 from noisette import _validate
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
@@ -182,9 +180,6 @@ class SGDRegressor(LinearRegressor, StreamReader):
                 "a stream needs target_bounds=(low, high): they cannot be learnt from the targets "
                 "of chunks to come."
             )
-
-    def _first_chunk(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        return inputs.rows_and_targets(self, X, y, 1, numbers=True)
 
     def _stream_targets(self, y: Any) -> Any:
         return self._scaled(inputs.finite_numbers(y))

@@ -65,8 +65,7 @@ class StreamReader(LinearModel):
     """One charge for a whole stream of new people; see `SGDClassifier` and `SGDRegressor`.
 
     These have `_check_stream`, which takes what a stream must know before its first chunk, `_loss`,
-    `_first_chunk` (checked rows and targets; sets the features), `_stream_targets` (as the loss
-    takes them) and `_target_fact` (what is known of them).
+    `_stream_targets` (as the loss takes them) and `_target_fact` (what is known of them).
     """
 
     _stream: Stream | None
@@ -217,7 +216,8 @@ class StreamReader(LinearModel):
                 "once."
             )
         else:
-            rows, labels = self._first_chunk(X, y)
+            numbers = bool(self._row_local)  # the kernels blank huge rows beside labels
+            rows, labels = inputs.rows_and_targets(self, X, y, 1, tame=numbers, numbers=numbers)
         return rows, self._stream_targets(labels)
 
     def _open(self, shape: tuple[int, int], ledger: Ledger, randomness: Randomness) -> Stream:

@@ -47,11 +47,6 @@ class SoftplusHinge(MarginLoss):
     def __post_init__(self) -> None:
         _validate.positive("temperature", self.temperature)
 
-    @property
-    def smoothing(self) -> float:
-        """The temperature."""
-        return self.temperature
-
     @classmethod
     def examples(cls) -> tuple[SoftplusHinge, ...]:
         """Default, flat and sharp."""
@@ -63,14 +58,12 @@ class SoftplusHinge(MarginLoss):
         return self.temperature / 4.0  # proof: LOSS-SOFTPLUS
 
     @property
-    def self_bounded(self) -> float:
-        """Equality l'' = s g (1 - g)."""
-        return self.temperature  # proof: LOSS-SOFTPLUS
+    def smoothing(self) -> float:
+        """The temperature."""
+        return self.temperature
 
-    @property
-    def self_concordance(self) -> float:
-        """Because s |1 - 2g| <= s."""
-        return self.temperature  # proof: LOSS-SOFTPLUS
+    # l'' = s g (1 - g), and s |1 - 2g| <= s
+    self_bounded = self_concordance = smoothing  # proof: LOSS-SOFTPLUS
 
     @property
     def value_at_zero(self) -> float:

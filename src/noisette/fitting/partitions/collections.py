@@ -30,8 +30,7 @@ def parted(X: Any, *vectors: Any) -> list[Any]:
         return [X, *vectors]
     sources, chunks = _pieces(X, None)
     shape = (0, int(X.shape[1])) if len(X.shape) == 2 else (0,)
-    rows = DaskColumn([sources], same, shape, _held(X))
-    rows.chunks = chunks
+    rows = DaskColumn([sources], same, shape, _held(X), chunks=chunks)
     return [rows, *(None if vector is None else beside(rows, vector) for vector in vectors)]
 
 

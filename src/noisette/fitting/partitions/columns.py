@@ -27,16 +27,17 @@ class DaskColumn(Parted):
     """Rows or values in partitions.
 
     `sources` are lists of delayed partitions, as long as each other; `function` makes the rows of a
-    partition from those of every source.
+    partition from those of every source. They are cut into `chunks`, or as those of `like` are.
     """
 
     def __init__(
         self, sources: Sequence[Sequence[Any]], function: Callable[..., Any],
-        shape: tuple[int, ...], held: bool = False,
+        shape: tuple[int, ...], held: bool = False, like: Any = None, chunks: Any = None,
     ) -> None:  # fmt: skip
         self.sources, self.function, self.shape = tuple(sources), function, shape
-        self.held = held
-        self.chunks: tuple[int, ...] | None = None
+        self.held, self.chunks = held, chunks
+        if like is not None:
+            self.chunks, self.is_sparse = like.chunks, like.is_sparse
         if len(self.sources[0]) > MOST_PARTS:
             # proof: ROUND-ANY-ORDER
             raise InvalidParameter(f"a table may have at most {MOST_PARTS} partitions.")
@@ -51,10 +52,7 @@ class DaskColumn(Parted):
         held = all(column is None or column.held for column in columns)
         inner = [None if c is None else (c.function, len(c.sources)) for c in columns]
         whole = partial(_joint, function, inner)
-        found = DaskColumn(sources, whole, self.shape if shape is None else shape, held)
-        found.chunks = self.chunks
-        found.is_sparse = self.is_sparse
-        return found
+        return DaskColumn(sources, whole, self.shape if shape is None else shape, held, self)
 
     def sized(self, rows: int) -> "DaskColumn":
         """Return the same column with its number of rows."""
@@ -100,8 +98,7 @@ class DaskColumn(Parted):
         made = persisted(first.leaves(_together, others))
         found = list(columns)
         for number, each in enumerate(known):  # `guarded` of every later task hands on a failure
-            item = DaskColumn([made], itemgetter(number), each.shape, True)
-            item.is_sparse, item.chunks = each.is_sparse, each.chunks
+            item = DaskColumn([made], itemgetter(number), each.shape, True, each)
             found[columns.index(each)] = item
         return found
 

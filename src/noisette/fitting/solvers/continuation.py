@@ -82,22 +82,19 @@ def _follow(objective: Objective, w: Floats, pace: float) -> Floats | None:
 
 
 def newton_step(objective: Objective, point: Point, pace: float) -> Floats:
-    """-H^-1 g: by Cholesky, or with its residual checked by conjugate gradients."""
+    """-H^-1 g: by Cholesky, or by conjugate gradients with ||H p + g|| <= goal computed afresh.
+
+    Gradient steps on the model follow if need be. One of length 1/beta multiplies the residual by
+    at most 1 - Lambda/beta, whatever the rounding errors of conjugate gradients were:
+    (beta/Lambda) log(||g||/goal) steps suffice.
+    """
     found = objective.newton_step(point)
     if found is not None:
         return found
     goal = point.norm / 64.0
     if pace > 0.0:
         goal = min(goal, objective.lam / (128.0 * pace))
-    return _checked(objective, point, max(goal, 0.01 * (point.norm_bound - point.norm)))
-
-
-def _checked(objective: Objective, point: Point, goal: float) -> Floats:
-    """P with ||H p + g|| <= goal, computed afresh; gradient steps on the model if need be.
-
-    A step of length 1/beta multiplies the residual by at most 1 - Lambda/beta, whatever the
-    rounding errors of conjugate gradients were: (beta/Lambda) log(||g||/goal) steps suffice.
-    """
+    goal = max(goal, 0.01 * (point.norm_bound - point.norm))
     p = np.zeros_like(point.w)
     residual = -point.gradient
     beta = objective.largest_curvature()

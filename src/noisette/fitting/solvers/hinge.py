@@ -92,11 +92,11 @@ def minimise_hinge(objective: Objective, tolerance: float) -> DualPoint:
 
 def last_resort(objective: Objective, tolerance: float) -> DualPoint:
     """The interior-point method, first in float64, then with enough digits. proof: SOLVER-ENDS."""
-    plan = interior_plan(objective.loss, objective.facts, tolerance)
+    last, most_digits, _ = interior_plan(objective.loss, objective.facts, tolerance)
     target = tolerance / objective.lam
     best = certify(objective, np.zeros(objective.rows.n))
-    for digits in (None, plan.digits):
-        for w, alpha in interior_points(objective, plan.last, digits):
+    for digits in (None, most_digits):
+        for w, alpha in interior_points(objective, last, digits):
             point = certify(objective, alpha, w)
             polished = certify(objective, *_polish(objective, point))
             best = min(best, point, polished, key=lambda candidate: candidate.distance)

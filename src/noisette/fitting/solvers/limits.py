@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -130,15 +129,7 @@ def smallest_regularization(
     return math.exp(high + 0.006)  # three printed digits may round down by 0.5 %
 
 
-class InteriorPlan(NamedTuple):
-    """Public numbers of an interior-point solve: where it ends, its precision and its steps."""
-
-    last: float
-    digits: int
-    steps: int
-
-
-def interior_plan(loss: Loss, facts: PublicFacts, tolerance: float) -> InteriorPlan:
+def interior_plan(loss: Loss, facts: PublicFacts, tolerance: float) -> tuple[float, int, int]:
     """Mu at which the certificate must hold, decimal digits, most steps. proof: SOLVER-INTERIOR."""
     dual = loss.box_dual(np.full(1, getattr(loss, "target_bound", 1.0)))
     assert dual is not None
@@ -158,18 +149,15 @@ def interior_plan(loss: Loss, facts: PublicFacts, tolerance: float) -> InteriorP
     ratio = math.log10(first) - math.log10(last)
     spread = math.log10(n) + 2.0 * (math.log10(R) + math.log10(reach)) - math.log10(last * lam)
     falls = math.log(10.0) * max(ratio, 0.0) / math.log(interior.shortest_ratio(n))
-    return InteriorPlan(
-        last=last,
-        digits=40 + 2 * math.ceil(max(spread, 0.0)) + math.ceil(max(ratio, 0.0)),
-        steps=interior.TRIES * (interior.RETREATS + math.ceil(falls) + 1),
-    )
+    digits = 40 + 2 * math.ceil(max(spread, 0.0)) + math.ceil(max(ratio, 0.0))
+    return last, digits, interior.TRIES * (interior.RETREATS + math.ceil(falls) + 1)
 
 
 def most_steps(loss: Loss, facts: PublicFacts, tolerance: float) -> int:
     """Newton steps after which the last resort has ended, whatever the rows. proof: SOLVER-ENDS."""
     concordance = loss.self_concordance
     if concordance is None:
-        return interior_plan(loss, facts, tolerance).steps
+        return interior_plan(loss, facts, tolerance)[2]
     pace, lam = concordance * facts.norm_bound, facts.regularization
     pull = facts.mass * loss.derivative_bound(0.0) * facts.norm_bound
     first = max(lam, 9.0 * pace * (pull + facts.linear_norm))

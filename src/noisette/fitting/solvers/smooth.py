@@ -72,7 +72,13 @@ def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None
             objective.exact = True
             point = objective.at(point.w)
         else:
-            point = _gradient_steps(objective, point, tolerance, 8 << effort)
+            # steps of length 1/beta: ||G|| contracts by 1 - Lambda/beta
+            beta, moving = objective.largest_curvature(), point
+            for _ in range(8 << effort):
+                moving = objective.at(moving.w - moving.gradient / beta)
+                point = moving if moving.norm_bound < point.norm_bound else point
+                if point.norm_bound <= tolerance:
+                    break
     return point if point.norm_bound <= tolerance else last_resort(objective, model, tolerance)
 
 
@@ -81,12 +87,12 @@ def last_resort(objective: Objective, model: Preconditioner, tolerance: float) -
     objective.exact = True
     if objective.loss.self_concordance is not None:
         return continuation(objective, tolerance)
-    plan = interior_plan(objective.loss, objective.facts, tolerance)
+    last, most_digits, _ = interior_plan(objective.loss, objective.facts, tolerance)
     rows = objective.rows
     whole = objective.but(y=rows.fetched(objective.y), omega=rows.fetched(objective.omega))
     best = objective.at(np.zeros(objective.shape))
-    for digits in (None, plan.digits):
-        for w, _ in interior_points(whole, plan.last, digits):
+    for digits in (None, most_digits):
+        for w, _ in interior_points(whole, last, digits):
             for point in (near := objective.at(w), newton(objective, near, model, tolerance)):
                 best = point if point.norm_bound < best.norm_bound else best
             if best.norm_bound <= tolerance:
@@ -267,15 +273,3 @@ def _conjugate_gradients(objective: Objective, point: Point, model: Precondition
         rho, previous = float(np.vdot(residual, z)), rho
         direction = z + (rho / previous) * direction
     return p
-
-
-def _gradient_steps(objective: Objective, point: Point, tolerance: float, count: int) -> Point:
-    """``count`` steps of length 1/beta: ||G|| contracts by 1 - Lambda/beta."""
-    beta = objective.largest_curvature()
-    best = point
-    for _ in range(count):
-        point = objective.at(point.w - point.gradient / beta)
-        best = point if point.norm_bound < best.norm_bound else best
-        if best.norm_bound <= tolerance:
-            break
-    return best
