@@ -398,8 +398,8 @@ def levels(
             "sample_epsilon is not offered for rows in partitions; fit an array or a table in "
             "memory."
         )
-    each = vector("sample_epsilon", values, rows.shape[0], 0.0, epsilon, "epsilon")
-    values = unit.one_each("sample_epsilon", each)
+    values = vector("sample_epsilon", values, rows.shape[0], 0.0, epsilon, "epsilon")
+    values = unit.one_each("sample_epsilon", values)
     return Levels(values, "batches" if batches else "scale")
 
 

@@ -87,14 +87,6 @@ class Total:
 
     A compensated sum keeps what every addition lost (Knuth's two-sum is exact) and errs by 2u in
     all, however many terms there are and however sums of them are joined (ROUND-ANY-ORDER).
-
-    Parameters
-    ----------
-    compensated : bool, default False
-        Whether arrays are summed so.
-    start : sequence of arrays or numbers, optional
-        What the sums begin with.
-
     """
 
     def __init__(self, compensated: bool = False, start: Sequence[Any] = ()) -> None:

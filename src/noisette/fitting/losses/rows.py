@@ -28,27 +28,8 @@ class Augmented:
     """Rows of a dense matrix, each times a factor, with a constant last column; no copy is made.
 
     Row i is (factor_i x_i, extra_i) in float64, whatever the type of the matrix; blocks of rows are
-    formed when they are asked for.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, d)
-        The matrix.
-    factor : ndarray of shape (n,)
-        The factor of each row.
-    extra : ndarray of shape (n,) or None
-        The last column; None adds no column.
-    norms : ndarray of shape (n,), optional
-        Those of the matrix's rows, where whoever clipped them has computed them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.fitting.losses.rows import Augmented
-    >>> rows = Augmented(np.ones((2, 1)), np.array([1.0, 0.5]), np.array([0.35, 0.35]))
-    >>> rows[:].tolist()
-    [[1.0, 0.35], [0.5, 0.35]]
-
+    formed when they are asked for. Without `extra` there is no such column; `norms` are those of
+    the matrix's rows, where whoever clipped them has computed them.
     """
 
     ndim = 2
@@ -124,24 +105,6 @@ class Measured(sparse.csr_array):  # type: ignore[misc]
     """A CSR matrix with the squared norms of its rows, from whoever clipped them.
 
     What is derived from it, a copy or some of its rows, has to be measured again.
-
-    Parameters
-    ----------
-    *given : tuple
-        What ``scipy.sparse.csr_array`` takes.
-    squares : ndarray of shape (n,), optional
-        The squared norms.
-    **options : dict
-        What ``scipy.sparse.csr_array`` takes by name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.fitting.losses.rows import Measured
-    >>> rows = Measured(np.eye(2), squares=np.ones(2))
-    >>> rows.known_squares().tolist(), rows[:1].known_squares() is None
-    ([1.0, 1.0], True)
-
     """
 
     squares: npt.NDArray[np.float64] | None = None
@@ -162,28 +125,8 @@ class Rows:
 
     ``blocks()`` yields (slice, block): float64, dense 2-D array or CSR matrix. Float64 input is
     viewed; other types are converted block by block (CSR: the stored entries once). Shapes and
-    types are checked once, here; the values are the caller's business.
-
-    Parameters
-    ----------
-    X : array_like or sparse matrix of shape (n, d)
-        The matrix.
-    block_rows : int, optional
-        How many rows a block has; what fits the cache unless given.
-
-    Raises
-    ------
-    InvalidParameter
-        If X has not two dimensions or does not hold real numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.fitting.losses.rows import Rows
-    >>> rows = Rows(np.eye(3, dtype=np.float32), block_rows=2)
-    >>> [(part.start, part.stop, block.dtype.name) for part, block in rows.blocks()]
-    [(0, 2, 'float64'), (2, 3, 'float64')]
-
+    types are checked once, here; the values are the caller's business. A block has as many rows as
+    fit the cache, unless `block_rows` is given.
     """
 
     reread = False  # in every pass, from wherever they lie
