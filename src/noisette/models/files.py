@@ -132,10 +132,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     }
     if type(model).__name__ in REGRESSORS:  # its limits, and what intervals need
         text["bounds"] = list(map(float, getattr(model, "target_bounds_", model.target_bounds)))
-        text["spread"] = None
-        if getattr(model, "_covariance", None) is not None:
-            covariance = model._covariance.tolist()
-            text["spread"] = {"covariance": covariance, "variance": model._variance}
+        held, variance = getattr(model, "_covariance", None), getattr(model, "_variance", None)
+        spread = None if held is None else {"covariance": held.tolist(), "variance": variance}
+        text["spread"] = spread
         text["released"] = {k: float(getattr(model, k)) for k in _RELEASED if hasattr(model, k)}
     else:
         text["classes"] = _described(np.asarray(model.classes_))
@@ -271,11 +270,8 @@ def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
     if node.get("seal") != _seal(node, arrays):
         raise InvalidData("this model file was changed after it was saved; use the original.")
     model.coef_, model.intercept_, model.privacy_ = arrays["coef"], arrays["intercept"], guarantee
-    classes = None
-    if type(model).__name__ in REGRESSORS:
+    if name in REGRESSORS:
         model.intercept_ = float(model.intercept_)
-    else:
-        classes = model.classes_.tolist()
     if node.get("noise") is not None:
         from noisette.models.noise_bars import read_noise_bars
 
@@ -285,6 +281,7 @@ def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
     if "test" in node:
         wrong = "the test scores in this model file do not fit its model; it was changed."
         with _files.understood(wrong):
+            classes = None if name in REGRESSORS else model.classes_.tolist()
             model.test_ = restored(node["test"], classes, guarantee)
     return model
 

@@ -408,12 +408,8 @@ def class_targets(loss: Loss, numbers: NDArray[np.intp], models: int = 1) -> lis
     if isinstance(loss, Softmax):
         return [each(partial(np.asarray, dtype=np.int64), numbers)]
     if models == 1:
-        return [each(partial(_signs, 1), numbers)]
-    return [each(partial(_signs, k), numbers) for k in range(models)]
-
-
-def _signs(number: int, numbers: NDArray[np.intp]) -> Floats:
-    return np.where(numbers == number, 1.0, -1.0)
+        return [each(partial(np.take, [-1.0, 1.0]), numbers)]
+    return [each(partial(np.take, signs), numbers) for signs in 2.0 * np.eye(models) - 1.0]
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:

@@ -49,6 +49,7 @@ class Logistic(MarginLoss):
     decreasing: ClassVar[bool] = True
     lipschitz: ClassVar[float] = 1.0  # proof: LOSS-LOGISTIC
     smoothness: ClassVar[float] = 0.25  # proof: LOSS-LOGISTIC
+    initial_curvature: ClassVar[float] = 0.25
     self_bounded: ClassVar[float] = 1.0  # proof: LOSS-LOGISTIC
     self_concordance: ClassVar[float] = 1.0  # proof: LOSS-LOGISTIC
     value_at_zero: ClassVar[float] = float(np.log(2.0))
@@ -68,7 +69,7 @@ class Logistic(MarginLoss):
 
     def value_and_derivative(self, t: npt.ArrayLike) -> tuple[AnyFloats, AnyFloats]:
         """log(1 + e^-m) and -sigma(-m) from one exponential: the solvers' hot loop."""
-        t = as_float(t)
+        t = np.asarray(t)
         with np.errstate(under="ignore"):
             e = np.exp(-np.abs(t))
         value = np.log1p(e)

@@ -74,14 +74,11 @@ def _pieces(values: Any, chunks: tuple[int, ...] | None) -> tuple[list[Any], Any
 
 def _held(values: Any) -> bool:
     """Return whether all that a collection is made of is in memory, persisted or given so."""
-    if not is_dask(values):
-        return True
-    for node in dict(values.__dask_graph__()).values():
-        if isinstance(node, tuple) or (
-            type(node).__name__ == "Task" and not getattr(node, "dependencies", ())
-        ):
-            return False
-    return True
+    return not is_dask(values) or not any(
+        isinstance(node, tuple)
+        or (type(node).__name__ == "Task" and not getattr(node, "dependencies", ()))
+        for node in dict(values.__dask_graph__()).values()
+    )
 
 
 def vector_of(values: Any) -> Any:

@@ -83,9 +83,12 @@ class PartedPersons(PartedRecords, Persons):
         """Return rows, numbers and weights without the rows beyond the cap, and whose they are."""
         if self.max_rows is None:
             return rows, numbers, weights, self
-        columns = [within_cap(each, self.weights) for each in (rows, numbers, weights)]
-        few = PartedPersons(within_cap(self.weights, self.weights), self.count, self)
-        return columns[0], columns[1], columns[2], few
+        count = int(self.weights.reduce(np.count_nonzero, (), add))
+        rows, numbers, weights, own = (
+            each(_within, column, self.weights, shape=(count, *column.shape[1:]))
+            for column in (rows, numbers, weights, self.weights)
+        )
+        return rows, numbers, weights, PartedPersons(own, self.count, self)
 
     def _nowhere(self, *args: Any, **more: Any) -> NoReturn:
         raise InvalidParameter("persons in partitions are only summed over.")
@@ -93,13 +96,8 @@ class PartedPersons(PartedRecords, Persons):
     take = rows_of = shuffled = one_each = _nowhere
 
 
-def within_cap(column: Any, weights: DaskColumn) -> Any:
-    """Return the entries of a column at rows of a weight above 0."""
-    count = int(weights.reduce(np.count_nonzero, (), add))
-    return each(_within, column, weights, shape=(count, *column.shape[1:]))
-
-
 def _within(column: Any, weights: Floats) -> Any:
+    """Return the entries of a column at rows of a weight above 0."""
     return column[np.flatnonzero(weights)]
 
 
