@@ -124,7 +124,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "class": name,
         "parameters": {k: _plain(k, v) for k, v in given.items() if k not in _APART},
         "features": int(model.n_features_in_),
-        "feature_names": [str(each) for each in getattr(model, "feature_names_in_", [])],
+        "feature_names": list(map(str, getattr(model, "feature_names_in_", []))),
         "regularization": getattr(model, "regularization_", None),
         "weight_noise": getattr(model, "weight_noise_", None),
         "noise": model._bars.to_dict() if hasattr(model, "_bars") else None,
@@ -165,8 +165,9 @@ def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
 
     It has no secret, so it does not stop somebody who forges a file on purpose.
     """
-    stored = {key: value for key, value in text.items() if key != "seal"}
-    sealed = hashlib.sha256(json.dumps(stored, sort_keys=True).encode())
+    unsealed = dict(text)
+    unsealed.pop("seal", None)
+    sealed = hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode())
     for name in _ARRAYS:
         sealed.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
     return sealed.hexdigest()
@@ -207,7 +208,7 @@ def _labels(node: Any) -> NDArray[Any]:
     """Return labels of the stated kind; a label of another kind is not converted but refused."""
     values = list(node["values"])
     kind, types = _KINDS[node["kind"]]
-    _need(all(type(each) in types for each in values))
+    _need({*map(type, values)} <= {*types})
     return np.array(values, dtype=kind)
 
 
@@ -318,7 +319,7 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         model.classes_ = _labels(node["classes"])
     model.n_features_in_ = node["features"]
     names = list(node["feature_names"])
-    _need(all(isinstance(each, str) for each in names))
+    _need(set(map(type, names)) <= {str})
     _need(type(model.n_features_in_) is int and model.n_features_in_ >= 1)
     if of_table:
         model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
