@@ -18,14 +18,9 @@ if TYPE_CHECKING:
     from noisette.models.sgd_regressor import SGDRegressor
 
 __all__ = [
-    "HuberRegressor",
-    "LinearRegression",
-    "LinearSVC",
-    "LogisticRegression",
-    "PoissonRegressor",
-    "SGDClassifier",
-    "SGDRegressor",
-]
+    "HuberRegressor", "LinearRegression", "LinearSVC", "LogisticRegression", "PoissonRegressor",
+    "SGDClassifier", "SGDRegressor",
+]  # fmt: skip
 
 _HOMES = {
     "HuberRegressor": "huber_regressor",

@@ -61,14 +61,6 @@ def classifier_loss(name: str, classes: int) -> Loss:
 
 
 __all__ = [
-    "LOSSES",
-    "Hinge",
-    "Huber",
-    "HuberHinge",
-    "Logistic",
-    "Loss",
-    "PoissonCounts",
-    "Softmax",
-    "SoftplusHinge",
-    "Squared",
-]
+    "LOSSES", "Hinge", "Huber", "HuberHinge", "Logistic", "Loss", "PoissonCounts", "Softmax",
+    "SoftplusHinge", "Squared",
+]  # fmt: skip

@@ -14,13 +14,6 @@ from noisette.fitting.solvers.minimise import Solution, SolverDefect, minimise
 from noisette.fitting.solvers.rounding import PublicFacts, attainable_tolerance, default_tolerance
 
 __all__ = [
-    "PublicFacts",
-    "Solution",
-    "SolverDefect",
-    "attainable_tolerance",
-    "check_ends",
-    "default_tolerance",
-    "minimise",
-    "most_steps",
-    "smallest_regularization",
-]
+    "PublicFacts", "Solution", "SolverDefect", "attainable_tolerance", "check_ends",
+    "default_tolerance", "minimise", "most_steps", "smallest_regularization",
+]  # fmt: skip
