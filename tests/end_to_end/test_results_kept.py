@@ -18,10 +18,12 @@ from helpers import forked, run
 from noisette import Ledger, PrivateSearch, _files
 from noisette.app.commands.watched import WatchedLedger, outcome
 from noisette.core.mechanisms import Laplace
+from noisette.core.storage import database
 from noisette.errors import LedgerError
 from noisette.models import LogisticRegression
 from noisette.tables import read_model
 from noisette.tables.drafts import Draft, new_draft
+from servers import start_postgres
 
 LOANS = Path(__file__).parents[2] / "examples" / "loans.toml"
 DIRECTLY = ("--mechanism", "objective")
@@ -64,6 +66,31 @@ def test_a_ledger_that_is_gone_after_the_charge_loses_no_model(table, tmp_path, 
     monkeypatch.undo()
     train(table, tmp_path / "n", "--ledger", away, *DIRECTLY)
     assert [each.collected != "" for each in Ledger.open(away).charges] == [False, True]
+
+
+def test_a_server_that_is_stopped_after_the_charge_loses_no_model(table, tmp_path, monkeypatch):
+    pytest.importorskip("psycopg", reason="no driver here: pip install 'noisette[postgres]'")
+    server = start_postgres()
+    address = f"{server.get_uri()}#stopped"
+    Ledger.open(address, 3.0)
+    mark = Path(server._postmaster_info.pgdata) / "postmaster.pid"
+
+    def stop() -> None:
+        os.kill(server.get_pid(), signal.SIGQUIT)
+        while mark.exists():
+            time.sleep(0.05)
+
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.2)
+    after_the_charge(monkeypatch, stop)
+    out, err = train(table, tmp_path / "m", "--ledger", address)
+    assert "could not note that the result was collected" in err
+    assert "see noisette ledger for what is left" in out
+    assert {path.name for path in (tmp_path / "m").iterdir()} == FILES
+    read_model(tmp_path / "m")
+    server.ensure_postgres_running()
+    assert len(Ledger.open(address).uncollected()) == 1
+    said = run("ledger", address, "--against", tmp_path)[0]
+    assert "checked" in said, said
 
 
 @pytest.mark.parametrize("part", ["page", "picture", "disk"])
