@@ -164,10 +164,10 @@ def _sensitivity(update: Update, w: Floats, adjacency: Adjacency) -> tuple[float
     here = float(logistic_gradient_sensitivity(norm, adjacency.value, row_bound=update.row_bound))
     if here >= everywhere:
         return everywhere, "CLIP"
-    # proof: LOGISTIC-SENSITIVITY-REPLACE-ONE
-    # proof: LOGISTIC-SENSITIVITY-ZERO-OUT
-    twice = adjacency is Adjacency.REPLACE_ONE
-    return here, "LOGISTIC-SENSITIVITY-REPLACE-ONE" if twice else "LOGISTIC-SENSITIVITY-ZERO-OUT"
+    if adjacency is Adjacency.REPLACE_ONE:
+        # proof: LOGISTIC-SENSITIVITY-REPLACE-ONE
+        return here, "LOGISTIC-SENSITIVITY-REPLACE-ONE"
+    return here, "LOGISTIC-SENSITIVITY-ZERO-OUT"  # proof: LOGISTIC-SENSITIVITY-ZERO-OUT
 
 
 def _rounding_of(rows: Any, update: Update, public: Public) -> Callable[[Floats], float]:

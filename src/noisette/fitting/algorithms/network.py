@@ -202,13 +202,11 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
         schedule = Schedule.of(plan)
         schedule.refuse_unproven(public.adjacency, public.band, fixed=public.fixed)
         check_scale(schedule.mechanism, public.clip_norm)
-        ordered = public.grouped and not schedule.sampler.independent
-        uses = {
-            "SAMPLE-LEVELS": len(schedule.samplers) > 1,
-            "NN-PERSONS": public.grouped,  # proof: NN-PERSONS
-            "PERSON-ORDER": ordered,
-        }
-        proofs = tuple(name for name, used in uses.items() if used)
+        proofs = ("SAMPLE-LEVELS",) if len(schedule.samplers) > 1 else ()
+        if public.grouped:
+            # proof: NN-PERSONS
+            proofs = (*proofs, "NN-PERSONS")
+            proofs = proofs if schedule.sampler.independent else (*proofs, "PERSON-ORDER")
         return PreparedNetwork(public, plan.under(public.adjacency), proofs)
 
     def passes(self, prepared: PreparedNetwork) -> float:

@@ -88,7 +88,9 @@ def least_regularization(
     bend = per_row(loss) * squared
     if loss.self_bounded is not None:
         return bend * contributions / epsilon
-    if loss.kind == "multiclass" or persons:
+    if loss.kind == "multiclass":
+        return bend * 4.0 / epsilon
+    if persons:
         return bend * 4.0 / epsilon  # proof: PERSON-MEAN
     return bend / math.expm1(min(epsilon / 4.0, 600.0))  # more is safe
 
