@@ -8,7 +8,7 @@ better. All laws have K >= 1, so a search always returns something.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -176,6 +176,17 @@ def _hazard_table(law: RunLaw) -> tuple[float, ...]:
     return tuple(reversed(found))
 
 
+# Kept here and not in the law: what an object remembers would tell whether it was asked.
+@lru_cache(maxsize=256)
+def _gamma(mean: float, eta: float) -> float:
+    return math.exp(-float(brentq(lambda u: _mean(u, eta) - mean, 1e-9, _LONGEST, xtol=1e-14)))
+
+
+@lru_cache(maxsize=256)
+def _rate(mean: float) -> float:
+    return float(brentq(lambda m: -m / math.expm1(-m) - mean, 1e-9, 1001.0, xtol=1e-14))
+
+
 @dataclass(frozen=True)
 class NegativeBinomial(RunLaw):
     """Truncated negative binomial: f'(1 - s) = E K (g / (g + (1 - g) s))^(eta + 1).
@@ -218,11 +229,10 @@ class NegativeBinomial(RunLaw):
                 "take a larger eta or a smaller mean."
             )
 
-    @cached_property
+    @property
     def gamma(self) -> float:
         """The papers' gamma in (0, 1), which the mean decides."""
-        root = brentq(lambda u: _mean(u, self.eta) - self.mean, 1e-9, _LONGEST, xtol=1e-14)
-        return math.exp(-float(root))
+        return _gamma(self.mean, self.eta)
 
     def weight(self, s: Any) -> Floats:
         """Return E K (g / (g + (1 - g) s))^(eta + 1)."""
@@ -318,11 +328,10 @@ class PoissonRuns(RunLaw):
 
     name: ClassVar[str] = "poisson"
 
-    @cached_property
+    @property
     def rate(self) -> float:
         """The rate m of the Poisson law, whose mean without 0 is m / (1 - e^-m)."""
-        mean = self.mean
-        return float(brentq(lambda m: -m / math.expm1(-m) - mean, 1e-9, 1001.0, xtol=1e-14))
+        return _rate(self.mean)
 
     def weight(self, s: Any) -> Floats:
         """Return E K e^(-m s)."""
