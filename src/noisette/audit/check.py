@@ -138,7 +138,6 @@ def check_estimator(
     statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
     share = (1.0 - confidence - level) / max(1, sum(attack in statistical for attack in chosen))
     fits = runs or (100 if subject.ours else 600) * (10 if long else 1)
-    white = _battery(subject, level, share, fits, long=long)
     for attack in chosen:
         if attack == "two-worlds":
             few = WHOLE_PERSONS if subject.persons else FIRST_LOOK
@@ -147,7 +146,7 @@ def check_estimator(
                 subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
             )
         else:
-            findings.append(_watched(attack, white[attack], subject.claim))
+            findings.append(_watched(attack, subject, level, share, fits, long=long))
         refuted = findings and findings[-1].verdict == "violated"
         if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
             break  # a certain answer in seconds; minutes of other attacks would add nothing
@@ -171,11 +170,14 @@ def _check_kind(estimator: Any) -> None:
             )
 
 
-def _battery(
-    subject: AuditedEstimator, level: float, share: float, fits: int, *, long: bool
-) -> dict[str, Callable[[], Tally]]:
-    """Return the attacks that watch; each statistical one may err with probability `share`."""
-    return {
+def _watched(
+    attack: str, subject: AuditedEstimator, level: float, share: float, fits: int, *, long: bool
+) -> Finding:
+    """Run an attack that watches; where it could not watch an estimator of ours, that is a fault.
+
+    Each statistical one may err with probability `share`.
+    """
+    battery: dict[str, Callable[[], Tally]] = {
         "attributes": partial(attributes, subject, level=level, most=MOST_FITS * (1 + 9 * long)),
         "exposed": partial(exposed, subject),
         "replay": partial(replay, subject, seeds=5 if long else 1),
@@ -184,14 +186,10 @@ def _battery(
         "noise-law": partial(noise_law, subject, alpha=share, factor=8.0 if long else 1.0),
         "sampling-law": partial(sampling_law, subject, alpha=share),
     }
-
-
-def _watched(attack: str, run: Callable[[], Tally], claim: tuple[float, float]) -> Finding:
-    """Run one attack; where it could not watch an estimator of ours, that is a fault."""
     try:
-        out = run()
+        out = battery[attack]()
     except Blind as gap:
-        out = Tally(attack, claim)
+        out = Tally(attack, subject.claim)
         out.fault(f"{gap}: the audit could not watch this fit, so the check was not made")
     return out.finding()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.stats import ks_2samp
 
 from noisette._typing import Bools, Floats
 
@@ -222,12 +223,8 @@ def _telling(x: Floats, y: Floats) -> list[int]:
     """The numbers that differ most between the worlds, at most eight: pairs are searched."""
 
     def measure(i: int) -> float:  # Kolmogorov's distance
-        cells = [[np.sort(_column(rows, i, how)) for rows in (x, y)] for how in (False, True)]
-        below = [
-            [np.searchsorted(each, np.concatenate(two), side="right") / len(each) for each in two]
-            for two in cells
-        ]
-        return float(np.max([np.abs(one - other) for one, other in below]))
+        pairs = ((_column(x, i, how), _column(y, i, how)) for how in (False, True))
+        return max(float(ks_2samp(*pair, method="asymp").statistic) for pair in pairs)
 
     order = range(x.shape[1])
     if len(order) <= _MOST_NUMBERS:

@@ -77,7 +77,10 @@ def _curve(bounded: list[Finding], guarantee: Guarantee | None) -> str:
     """Return the promised curve with the bounds of the attacks at their own delta."""
     if guarantee is None or guarantee.delta == 0.0:
         return ""
-    some = [each for each in bounded if each.claim[1] > 0.0]
-    marks = [(each.claim[1], _drawn(each), each.verdict == "violated") for each in some]
+    marks = [
+        (each.claim[1], _drawn(each), each.verdict == "violated")
+        for each in bounded
+        if each.claim[1] > 0.0
+    ]
     points = curve_of(guarantee, (*DELTAS, *(delta for delta, _, _ in marks)))
     return svg.curve(points, (guarantee.delta, guarantee.epsilon), marks)

@@ -57,10 +57,9 @@ def _order(trace: Trace, out: Tally) -> None:
     for draw in trace.stray:
         when = "" if draw.charged else " and before anything was charged"
         out.fault(f"{draw.mechanism.name} noise was drawn outside the door{when}")
-    unpaid = list(trace.releases)
+    paid = {id(charge.plan) for charge in trace.charges}
     for charge in trace.charges:
         own = [seen for seen in trace.releases if seen.plan is charge.plan]
-        unpaid = [seen for seen in unpaid if seen.plan is not charge.plan]
         for part, (leaf, count) in enumerate(charge.plan.leaves()):
             drawn = sum(seen.drawn for seen in own if seen.part == part)
             counted = count * leaf.draws_per_use
@@ -68,7 +67,10 @@ def _order(trace: Trace, out: Tally) -> None:
                 f"part {part} of the plan counts {counted} noise vectors, {drawn} ran",
                 drawn != counted,
             )
-    out.fault("a value was released under a plan that was not charged", unpaid)
+    out.fault(
+        "a value was released under a plan that was not charged",
+        any(id(seen.plan) not in paid for seen in trace.releases),
+    )
 
 
 def _claims(promise: Guarantee, trace: Trace, subject: AuditedEstimator, out: Tally) -> None:

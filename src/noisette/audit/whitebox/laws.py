@@ -21,9 +21,9 @@ All p-values of a check share one error rate by Bonferroni's inequality.
 """
 
 import contextlib
+import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,21 +54,12 @@ ENTRIES = 6_000
 MOST_FITS = 400
 
 
-@dataclass
-class NoiseGroup:
-    """Noise vectors of one law and dimension, in units of the stated scale."""
-
-    law: str
-    vectors: list[Floats] = field(default_factory=list)
-    cosines: list[float] = field(default_factory=list)
-
-
 def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -> Tally:
     """Fit until enough noise is recovered in a small and a larger dimension, then test its law."""
     out = Tally("law of the noise", subject.claim, confidence=1.0 - alpha)
     tests: list[tuple[float, str]] = []
     for features in (FEW, MANY):
-        groups: dict[tuple[str, int, str], NoiseGroup] = {}
+        groups: dict[tuple[str, int, str], list[Floats]] = {}
         # iterative methods make several steps on more rows, each with its own noise
         rows = 600 if "sampling" in subject.parameters else 20
         data = plain_table(subject.room(features), rows=rows)
@@ -76,15 +67,15 @@ def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -
             _, trace = subject.fit(data.bare(), seed=seed)
             out.runs += 1
             for name, law, noise in recovered(trace, subject):
-                _collect(groups.setdefault((name, noise.shape[1], law), NoiseGroup(law)), noise)
+                groups.setdefault((name, noise.shape[1], law), []).append(noise)
             if all(
                 n >= factor * VECTORS if features == FEW else n >= 30 and n * d >= factor * ENTRIES
-                for n, d in [(len(each.vectors), each.vectors[0].size) for each in groups.values()]
+                for n, d in ((sum(map(len, fits)), key[1]) for key, fits in groups.items())
             ):
                 break
-        for (name, dimension, _), group in groups.items():
+        for (name, dimension, law), fits in groups.items():
             words = f"of the {name} noise in {dimension} dimensions"
-            tests += [(p, f"{what} {words}") for p, what in _tests(group)]
+            tests += [(p, f"{what} {words}") for p, what in _tests(law, fits)]
     if not tests:
         raise Blind("no noise could be recovered from what was released")
     out.applies = True
@@ -92,14 +83,6 @@ def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -
         out.fault(f"the {what} is not as stated (p = {p:.1e})", p < alpha / len(tests))
     out.note = f"{len(tests)} tests on recovered noise, the smallest p-value is {min(tests)[0]:.2g}"
     return out
-
-
-def _collect(group: NoiseGroup, noise: Floats) -> None:
-    unit = _directions(noise)
-    if group.vectors:
-        group.cosines.append(float(_directions(group.vectors[-1][None])[0] @ unit[0]))
-    group.cosines.extend((unit @ unit.T)[np.triu_indices(len(unit), 1)][:200].tolist())
-    group.vectors.extend(noise)
 
 
 def _directions(noise: Floats) -> Floats:
@@ -142,15 +125,15 @@ def _two_sided(law: Any, value: float) -> float:
     return float(min(1.0, 2.0 * min(law.cdf(value), law.sf(value))))
 
 
-def _tests(group: NoiseGroup) -> Iterator[tuple[float, str]]:
-    """Yield (p-value, what it speaks of)."""
-    vectors = np.array(group.vectors)
+def _tests(kind: str, fits: list[Floats]) -> Iterator[tuple[float, str]]:
+    """Yield (p-value, what it speaks of) of noise vectors of one law, in units of its scale."""
+    vectors = np.concatenate(fits)
     count, d = vectors.shape
     radii = np.linalg.norm(vectors, axis=1)
     if not np.isfinite(radii).all():
         yield 0.0, "finiteness"
         return
-    law, sizes = (square_law, radii**2) if group.law == "gaussian" else (radius_law, radii)
+    law, sizes = (square_law, radii**2) if kind == "gaussian" else (radius_law, radii)
     yield _two_sided(law(count * d), float(np.sum(sizes))), "scale"
     yield float(kstest(sizes, law(d).cdf).pvalue), "radius"
     if d < 2:
@@ -158,7 +141,10 @@ def _tests(group: NoiseGroup) -> Iterator[tuple[float, str]]:
     half = (d - 1) / 2.0
     picked = _directions(vectors)[np.arange(count), np.arange(count) % d]
     yield float(kstest((picked + 1.0) / 2.0, beta_law(half, half).cdf).pvalue), "direction"
-    cosines = np.clip(np.abs(np.array(group.cosines)), 0.0, 1.0)
+    units = [_directions(noise) for noise in fits]
+    within = [(unit @ unit.T)[np.triu_indices(len(unit), 1)][:200] for unit in units]
+    between = [one[-1] @ two[0] for one, two in itertools.pairwise(units)]
+    cosines = np.clip(np.abs(np.concatenate([between, *within])), 0.0, 1.0)
     if len(cosines):
         tail = 2.0 * betainc(half, half, (1.0 - float(cosines.max())) / 2.0)
         yield float(min(1.0, tail * len(cosines))), "independence"

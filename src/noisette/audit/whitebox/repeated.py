@@ -41,7 +41,7 @@ LEAST_PATIENCE = 60.0
 """Seconds that a child may take: a fork of a process with threads can hang for ever."""
 
 
-def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int = 2) -> Tally:
+def repeated(subject: AuditedEstimator, *, alpha: float, runs: int) -> Tally:
     """Compare the released numbers of several fits bit by bit."""
     out = Tally("repeated noise", subject.claim)
     data = plain_table(subject.room())
@@ -55,7 +55,7 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int, forks: int =
     start = time.monotonic()
     here = [fit() for _ in range(2)]
     patience = max(LEAST_PATIENCE, 20.0 * (time.monotonic() - start))
-    there = _in_children(fit, forks, patience)
+    there = _in_children(fit, patience)
     out.runs = len(here) + len(there)
     out.applies = len([each for each in (*here, *there) if each is not None and np.any(each)]) > 1
     out.missing = "the fitted model shows no coef_, or only zeros"
@@ -112,7 +112,7 @@ def _processes_agree(fit: Fit, alpha: float, patience: float, out: Tally) -> boo
     """Whether pairs of children always agree and pairs of fits here never do."""
     for _ in range(math.ceil(math.log(1.0 / alpha) / math.log(4.0))):
         out.runs += 4
-        if not _equal(_in_children(fit, 2, patience)) or _equal([fit(), fit()]):
+        if not _equal(_in_children(fit, patience)) or _equal([fit(), fit()]):
             return False
     return True
 
@@ -123,12 +123,12 @@ def _equal(outputs: list[Any]) -> bool:
     return any(np.array_equal(*pair) for pair in itertools.combinations(known, 2))
 
 
-def _in_children(fit: Fit, forks: int, patience: float) -> list[Any]:
-    """Return what `fit` gives in forked children, but for those that fail or cannot be forked."""
+def _in_children(fit: Fit, patience: float) -> list[Any]:
+    """Return what `fit` gives in two forked children; those that fail are left out."""
     if "fork" not in multiprocessing.get_all_start_methods():
         return []
     context, found = multiprocessing.get_context("fork"), list[Any]()
-    for _ in range(forks):
+    for _ in range(2):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # fork in a process with threads
             pool = context.Pool(1, _INHERITED.append, (fit,))

@@ -12,6 +12,7 @@ noise, and the determinants of the two Hessians at theta are the Jacobians of th
 variables.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -95,11 +96,19 @@ def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
     """Run every canary and compare the two traces."""
     out = Tally("replay on neighbours", subject.claim)
     room, compared = subject.room(), 0
-    for number, make in enumerate(CANARIES.values()):
+    for (number, make), coins in itertools.product(enumerate(CANARIES.values()), range(seeds)):
         pair = make(room)
-        for seed in range(seeds):
-            # other coins for each canary: a rare batch must hold some of them
-            compared += _compared(subject, pair, 100 * number + seed, out)
+        # other coins for each canary: a rare batch must hold some of them
+        seed = 1_000_003 * subject.seed + 100 * number + coins
+        first, others = subject.on(pair.first), {pair.name: subject.on(pair.second)}
+        if compare(first, others, subject.adjacency, out, seed=seed, watch=pair.changed):
+            compared += 1
+        elif "sample_epsilon" in pair.first.options:
+            # a sampler that knows no level per person has no way to say "blank"
+            out.refused.pop()
+            _, trace = watched(subject.on(pair.first.bare()), seed, watch=pair.changed)
+            _contributions(trace, pair.name, out)
+            out.runs += 1
     rest = "everything else is identical"
     if not compared:
         rest = "no neighbour was compared, because fit cannot be told that a record is blank"
@@ -116,21 +125,6 @@ def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
         if compared and all(seen.sampler.name in ONCE for seen in trace.releases):
             raise Blind(out.missing)
     return out
-
-
-def _compared(subject: AuditedEstimator, pair: Any, seed: int, out: Tally) -> bool:
-    """Compare both sides of one pair; False if only one of them could be fitted."""
-    seed += 1_000_003 * subject.seed
-    first, others = subject.on(pair.first), {pair.name: subject.on(pair.second)}
-    if compare(first, others, subject.adjacency, out, seed=seed, watch=pair.changed):
-        return True
-    if "sample_epsilon" in pair.first.options:
-        # a sampler that knows no level per person has no way to say "blank"
-        out.refused.pop()
-        _, trace = watched(subject.on(pair.first.bare()), seed, watch=pair.changed)
-        _contributions(trace, pair.name, out)
-        out.runs += 1
-    return False
 
 
 def _contributions(trace: Trace, name: str, out: Tally) -> None:

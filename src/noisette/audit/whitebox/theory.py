@@ -194,37 +194,30 @@ class Problem:
             slope, bend = -g, s * g * (1.0 - g)
         return self.target * slope, bend
 
-    def _probabilities(self, V: Floats) -> Floats:
-        assert self.basis is not None
-        scores = self.rows @ V.T @ self.basis.T
-        scores -= scores.max(axis=1, keepdims=True)
-        each = np.exp(scores)
-        return np.asarray(each / each.sum(axis=1, keepdims=True))
-
-    def gradient(self, w: Floats) -> Floats:
-        """Return the gradient of J without the linear term."""
+    def _derivatives(self, w: Floats) -> tuple[Floats, Floats]:
+        """Return every record's gradient (n, k) and Hessian (n, k, k) in its k scores."""
         if self.basis is None:
-            slope, _ = self.at_scores(self.rows @ w)
-            return np.asarray((self.weight * slope) @ self.rows + self.ridge * w)
-        p = self._probabilities(w)
-        p[np.arange(len(p)), self.target.astype(int)] -= 1.0
-        return np.asarray((self.basis.T @ (p * self.weight[:, None]).T) @ self.rows
-                          + self.ridge * w)  # fmt: skip
-
-    def hessian(self, w: Floats) -> Floats:
-        """Return the Hessian of J over the flattened parameter."""
-        size = int(np.prod(self.shape))
-        if self.basis is None:
-            _, bend = self.at_scores(self.rows @ w)
-            scaled = self.rows * (self.weight * bend)[:, None]
-            return np.asarray(scaled.T @ self.rows + self.ridge * np.eye(size))
-        p, q = self._probabilities(w), self.basis
+            slope, bend = self.at_scores(self.rows @ w)
+            return slope[:, None], bend[:, None, None]
+        q, scores = self.basis, self.rows @ w.T @ self.basis.T
+        each = np.exp(scores - scores.max(axis=1, keepdims=True))
+        p = each / each.sum(axis=1, keepdims=True)
         mean = p @ q
         # of every record, the covariance of the basis under its own probabilities
         bend = np.einsum("nc,ca,cb->nab", p, q, q) - mean[:, :, None] * mean[:, None, :]
-        parts = (self.weight[:, None, None] * bend, self.rows, self.rows)
-        out = np.einsum("nab,ni,nj->aibj", *parts, optimize=True)
-        return np.asarray(out.reshape(size, size) + self.ridge * np.eye(size))
+        return mean - q[self.target.astype(int)], bend
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return the gradient of J without the linear term."""
+        slope, _ = self._derivatives(w)
+        total = (self.weight[:, None] * slope).T @ self.rows
+        return np.asarray(total.reshape(self.shape) + self.ridge * w)
+
+    def hessian(self, w: Floats) -> Floats:
+        """Return the Hessian of J over the flattened parameter."""
+        weighted = self.weight[:, None, None] * self._derivatives(w)[1]
+        out = np.einsum("nab,ni,nj->aibj", weighted, self.rows, self.rows, optimize=True)
+        return np.asarray(out.reshape(w.size, w.size) + self.ridge * np.eye(w.size))
 
     def solve(
         self, linear: Floats | None = None, start: Floats | None = None

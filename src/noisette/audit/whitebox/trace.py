@@ -29,7 +29,6 @@ from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import MECHANISMS, Mechanism, ObjectiveNoise
 from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.parts import is_parted
-from noisette.core.permit import Permit
 from noisette.core.plans import LastIterate, Plan
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
@@ -179,7 +178,7 @@ class Trace:
     tape: Tape
     reference: "Trace | None" = None
     watch: NDArray[np.intp] | None = None
-    charges: list[Permit] = field(default_factory=list)
+    charges: list[Any] = field(default_factory=list)
     reads: list[int] = field(default_factory=list)
     """How often randomness had been read before each charge."""
     releases: list[Release] = field(default_factory=list)
