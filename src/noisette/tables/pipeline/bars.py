@@ -7,18 +7,14 @@ columns were independent of each other. So bars are model-based, and cost nothin
 post-processing of released values. They say nothing of who happened to be in the table.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from noisette._typing import Floats
 from noisette.tables.pipeline.coordinates import Block, Coordinates
-
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 
 
 @dataclass(frozen=True)
@@ -63,12 +59,6 @@ def read_bars(node: Any, widths: Mapping[str, int], outputs: int) -> dict[str, B
     if set(node) != set(found):
         raise TypeError
     return found
-
-
-def mean_bend(mean: float, variance: float) -> float:
-    """Return the mean curvature p (1 - p) of the logistic loss over scores of a normal law."""
-    p = expit(mean + math.sqrt(variance) * _NODES)
-    return float(_WEIGHTS @ (p * (1.0 - p)) / _WEIGHTS.sum())
 
 
 def bars_of(

@@ -51,14 +51,9 @@ class LearnBounds(NumbersStep):
             raise InvalidParameter(f"tail must be a number in (0, 0.5); got {self.tail!r}.")
 
     @property
-    def uses(self) -> int:
-        """How many choices are made: two for each column."""
-        return 2 * len(self.grids)
-
-    @property
     def pure_cost(self) -> float:
         """The pure epsilon of the step at scale 1, for each contribution."""
-        return 2.0 * math.sqrt(self.uses)
+        return 2.0 * math.sqrt(2 * len(self.grids))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,8 +62,8 @@ class LearnBounds(NumbersStep):
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return two choices for each column."""
-        epsilon = exponential_epsilon(scale, self.uses, adjacency)
-        return Repeat(Run(Exponential(epsilon)), self.uses)
+        uses = 2 * len(self.grids)
+        return Repeat(Run(Exponential(exponential_epsilon(scale, uses, adjacency))), uses)
 
     def expected(self, prepared: PreparedStep) -> str:
         """Say how many ranks off a bound may be."""

@@ -7,7 +7,7 @@ all columns together. Everything else is "other"; the most frequent level is the
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -42,7 +42,7 @@ class Coded:
     texts: Sequence[str]
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> "Coded":
+    def of(cls, texts: Iterable[str]) -> "Coded":
         """Return texts as codes, "" as missing."""
         place: dict[str, int] = {"": -1}
         codes = [place.setdefault(text, len(place) - 1) for text in texts]
@@ -202,6 +202,8 @@ class PrivateCategories(EncodingTransformer):
 
     _released = "levels of categorical columns with noisy counts"
     _refuses = ("columns",)
+    _welcome = ("allow_nan", "categorical", "string")
+    _column = staticmethod(Coded.of)
 
     def __init__(
         self,
@@ -229,15 +231,7 @@ class PrivateCategories(EncodingTransformer):
             _validate.boolean(name, getattr(self, name))
         return LearnCategories(features, _SHARE * public.delta, keys_of(public))
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        texts = self._texts(X, reset=True)
-        weights = self._weights(sample_weight, len(texts))
-        return Sample([Coded.of(column.tolist()) for column in texts.T], weights, count=len(texts))
-
-    def _checked(self, X: Any) -> Any:
-        return self._texts(X, reset=False)
-
-    def _texts(self, X: Any, *, reset: bool) -> NDArray[Any]:
+    def _cells(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the text of every cell; "" where it is missing (None, NaN, blank)."""
         # proof: ROW-LOCAL
         coded = [column.coded() for column in inputs.columns(self, X, reset=reset)]
@@ -255,9 +249,3 @@ class PrivateCategories(EncodingTransformer):
         reference = levels[0] if levels and self.drop_reference else None  # else all are "other"
         texts = tuple((level, (level,)) for level in levels)
         return Categorical(name, texts, reference, missing_slot=self.indicate_missing)
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that texts and missing values are welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
-        return tags

@@ -19,7 +19,7 @@ from noisette.fitting.partitions.collections import is_dask, parted
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
-from noisette.scores.layouts import Layout, RegressionLayout, layout_for
+from noisette.scores.layouts import RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
 from noisette.tables.pipeline.score_table import codes_of, counted, table_for
 
@@ -142,7 +142,11 @@ def evaluate(
     notes = (*unit.notes, *stated(asked), *layout.notes)
     guarantee = trained.permit.guarantee(
         "a noisy table of labels and scores",
-        public=_facts(public, layout, population), notes=(_MODEL_GIVEN, *notes),
+        public=(
+            *size_facts(public, population), "the model and its labels",
+            f"the {' + '.join(map(str, layout.sizes))} cells of the table",
+            "all parameters and the program",
+        ), notes=(_MODEL_GIVEN, *notes),
         proofs=trained.proofs, max_rows=unit.max_rows,
     )  # fmt: skip
     return replace(found, privacy_=guarantee)
@@ -178,11 +182,3 @@ def _public(unit: Unit, population: int | None, **budget: Any) -> PublicBudget:
     if public.grouped:  # how many rows persons have together is private, and needs no bound here
         return public
     return replace(public, most=unit.known(public.adjacency, population)["most"])
-
-
-def _facts(public: PublicBudget, layout: Layout, population: int | None) -> tuple[str, ...]:
-    cells = " + ".join(map(str, layout.sizes))
-    return (
-        *size_facts(public, population), "the model and its labels",
-        f"the {cells} cells of the table", "all parameters and the program",
-    )  # fmt: skip

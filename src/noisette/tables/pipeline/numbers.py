@@ -58,9 +58,17 @@ class NumbersStep(Step):
 
 
 class EncodingTransformer(PrivateTransformer):
-    """Columns become features side by side, by encoders that ``_encoder(name, released)`` makes."""
+    """Columns become features side by side, by encoders that ``_encoder(name, released)`` makes.
+
+    ``_column(cells)`` is a column as the step takes it.
+    """
 
     sparse_output: bool = False
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        cells = self._cells(X, reset=True)
+        weights = self._weights(sample_weight, len(cells))
+        return Sample(list(map(self._column, cells.T)), weights, count=len(cells))
 
     def _encoders(self, names: Iterable[Any]) -> list[Column]:
         return [
@@ -88,25 +96,16 @@ class NumbersTransformer(EncodingTransformer):
 
     bounds: Any
     _refuses = ("not numbers",)
+    _welcome = ("allow_nan",)
+    _column = staticmethod(np.ascontiguousarray)
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        cells = inputs.numbers(self, X, reset=True)
-        weights = self._weights(sample_weight, len(cells))
-        return Sample([*np.ascontiguousarray(cells.T)], weights, count=len(cells))
-
-    def _checked(self, X: Any) -> Any:
-        return inputs.numbers(self, X, reset=False)
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        return inputs.numbers(self, X, reset=reset)
 
     def _known(self, step: Step) -> tuple[str, ...]:
         if self.bounds is None:
             return ()
         return ("the bounds of columns, as given; values outside count as the bound",)
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that missing values are welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def grids_of(bounds: Any, columns: int) -> tuple[Grid, ...]:

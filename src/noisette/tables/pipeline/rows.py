@@ -49,6 +49,7 @@ class RowsTransformer(PrivateTransformer):
 
     norm_bound: float
     missing: str
+    _welcome = ("sparse",)
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         _validate.choice("missing", self.missing, inputs.MISSING)
@@ -58,7 +59,7 @@ class RowsTransformer(PrivateTransformer):
         rows = inputs.rows(self, X, 1)
         return Sample(rows, self._weights(sample_weight, rows.shape[0]))
 
-    def _checked(self, X: Any) -> Any:
+    def _cells(self, X: Any, *, reset: bool) -> Any:
         return inputs.tamed(inputs.matrix(self, X))
 
     def _bound(self) -> float:
@@ -67,10 +68,3 @@ class RowsTransformer(PrivateTransformer):
     def _known(self, step: Step) -> tuple[str, ...]:
         bound = f"the norm bound {float(self.norm_bound):g} of the rows"
         return (f"{bound}; longer rows were scaled down to it",)
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that sparse input works, NaN if ``missing`` says so."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = self.missing == "zero"
-        return tags

@@ -63,13 +63,13 @@ class CodeSpread:
 
     def checked_sums(self, count: int, weights: Any) -> Floats:
         """Return the exact sum of every cell, after a check in every part."""
+        size = self._features
         # proof: EXACT-SUM
-        found: Floats = summed(partial(_part_sums, self._features), self._codes, weights)
+        found: Floats = summed(
+            lambda own, shares: Spread(places_of(own), size).checked_sums(len(own), shares),
+            self._codes, weights,
+        )  # fmt: skip
         return found
-
-
-def _part_sums(size: int, codes: Any, weights: Any) -> Floats:
-    return Spread(places_of(codes), size).checked_sums(len(codes), weights)
 
 
 def codes_of(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:

@@ -120,11 +120,10 @@ class LearnShares(Step):
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
-        adjacency = prepared.public.adjacency
         if len(sample.data) != self.columns:
             # proof: PLAN-BEFORE-LOOK
             raise InvalidData("there must be one column for each that was planned.")
-        sums: list[Floats] = []
+        adjacency, sums = prepared.public.adjacency, []
         for column in sample.data:
             sums.append(column.checked_sums(sample.count, sample.weights))
         value = np.concatenate(sums)

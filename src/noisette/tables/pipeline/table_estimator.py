@@ -31,13 +31,7 @@ from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.bars import read_bars
 from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, plotted, score_unit
-from noisette.tables.pipeline.pairs import (
-    ColumnPair,
-    PairSurface,
-    checked_pairs,
-    pair_scores,
-    surfaces_of,
-)
+from noisette.tables.pipeline.pairs import ColumnPair, PairSurface, checked_pairs
 from noisette.tables.pipeline.recipe import recipe_for
 from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
@@ -386,15 +380,17 @@ class TableEstimator(BudgetedEstimator):
 
         """
         check_is_fitted(self, "schema_")
-        return surfaces_of(self.schema_, self.pairs_)
+        return tuple(pair.surface(self.schema_) for pair in self.pairs_)
 
     def _scores(self, X: Any) -> Floats:
         found = []
         for _, block in Frame.of(X, self.schema_).blocks():
             rows = block.encode(self.schema_, cut=False)
             scores = np.asarray(rows @ self.coef_.T, dtype=np.float64)
-            if self.pairs_:
-                added = pair_scores(self.schema_.columns, block.columns, self.pairs_)
-                scores = np.asarray(scores + added.reshape(scores.shape))
-            found.append(scores)
+            added: Any = np.float64(0.0)
+            for pair in self.pairs_:
+                places, values = pair.entries(self.schema_.columns, block.columns)
+                weights = pair.weights.reshape(len(pair.weights), -1)
+                added = added + np.einsum("onk,nk->no", weights[:, places], values)
+            found.append(scores + added.reshape(scores.shape) if self.pairs_ else scores)
         return np.asarray(np.concatenate(found) + self.intercept_)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from noisette.report.numbers import StepCost, steps_of
+from noisette.report.numbers import steps_of
 from noisette.tables import Schema
 from noisette.tables.pipeline.table_training import TableTraining
 
@@ -54,14 +54,9 @@ def _learnt(schema: Schema) -> tuple[list[int], list[int]]:
     return [c.size for c in columns if c.ordered], [c.size for c in columns if not c.ordered]
 
 
-def _costs(model: Any) -> list[StepCost]:
-    promise = model.privacy_
-    return steps_of(promise.plan, promise.delta, promise.adjacency)
-
-
 def done(model: Any) -> str:
     """Return one line: what the training did with the columns, and what each part cost."""
-    parts = {cost.name: percent(cost.part) for cost in _costs(model)}
+    parts = {name: part for name, _, part, _ in cost_rows(model)}
     numbers, categories = _learnt(model.schema_)
     words = []
     if "knots" in parts:
@@ -107,7 +102,8 @@ def cost_rows(model: Any) -> list[tuple[str, str, str, str]]:
         "weights": f"{model.coef_.size} weights and the intercept"
         + (f" for {labels} labels" if labels > 2 else ""),
     }
+    promise = model.privacy_
     return [
         (cost.name, released[cost.name], percent(cost.part), f"{cost.epsilon:.3g}")
-        for cost in _costs(model)
+        for cost in steps_of(promise.plan, promise.delta, promise.adjacency)
     ]

@@ -50,12 +50,22 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
 
     A subclass has ``_step(public, features)``, which checks all parameters and returns the step;
     ``_sample(X, y, sample_weight)``, which checks X (this sets ``n_features_in_``) and returns what
-    the step looks at; ``_checked(X)`` for ``transform``; ``_map(X)``, which maps the rows of it one
-    by one with the released facts; and ``_names_out(names)`` of the new columns.
+    the step looks at; ``_cells(X, reset)``, X as ``transform`` takes it; ``_map(X)``, which maps
+    the rows of that one by one with the released facts; and ``_names_out(names)`` of the columns.
     """
 
     released_: Any
     privacy_: Guarantee | None
+    _welcome: tuple[str, ...] = ()
+    """Input tags of scikit-learn that hold; NaN does where ``missing`` says so, too."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what X may hold."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = getattr(self, "missing", None) == "zero"
+        for name in self._welcome:
+            setattr(tags.input_tags, name, True)
+        return tags
 
     def _known(self, step: Step) -> tuple[str, ...]:
         """Return the public facts of the step beside those of all steps."""
@@ -162,7 +172,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         # proof: ROW-LOCAL
         check_is_fitted(self, "released_")
         with np.errstate(all="ignore"):
-            return self._map(self._checked(X))
+            return self._map(self._cells(X, reset=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns that ``transform`` makes.
