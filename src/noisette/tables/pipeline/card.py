@@ -129,9 +129,24 @@ class _Graph:
             kind = self._types.INT64
             rows = [*column["slots"], column["levels"][""]]  # the last one is for missing cells
             self.parts.append(self._gathered(rows, name))
-        elif "levels" in column:
+        elif "levels" in column:  # its row in a table, the last row for any other text
             kind = self._types.STRING
-            self._levels(column)
+            places: dict[str, int] = {}
+            for row, text in enumerate(column["levels"]):
+                # the texts by which a level is most often written: ONNX has no rule for numbers
+                spellings = [text]
+                if text in ("true", "false"):
+                    spellings += [text.capitalize(), text.upper()]
+                elif re.fullmatch(r"[+-]?\d+", text):
+                    spellings.append(f"{text}.0")
+                for spelling in spellings:
+                    places.setdefault(spelling, row)
+            rows = [*column["levels"].values(), column["other"]]
+            place = self.node(
+                "LabelEncoder", name, domain="ai.onnx.ml", keys_strings=list(places),
+                values_int64s=list(places.values()), default_int64=len(rows) - 1,
+            )  # fmt: skip
+            self.parts.append(self._gathered(rows, place))
         elif "cycle" in column:
             # what a day of the cycle adds; the last row of the table is for missing cells
             rows = [*column["cycle"], column["missing"]]
@@ -206,25 +221,6 @@ class _Graph:
             value = self.node("Mul", self.node("Sub", value, view["zero"]), view["scale"])
             found.append(value if view["power"] == 1 else self.node("Mul", value, value))
         return self.node("Concat", *found, axis=1)
-
-    def _levels(self, column: dict[str, Any]) -> None:
-        """Add what a level adds: its row in a table, the last row for any other text."""
-        places: dict[str, int] = {}
-        for row, text in enumerate(column["levels"]):
-            # the texts by which a level is most often written: ONNX has no rule for numbers
-            spellings = [text]
-            if text in ("true", "false"):
-                spellings += [text.capitalize(), text.upper()]
-            elif re.fullmatch(r"[+-]?\d+", text):
-                spellings.append(f"{text}.0")
-            for spelling in spellings:
-                places.setdefault(spelling, row)
-        table = [*column["levels"].values(), column["other"]]
-        place = self.node(
-            "LabelEncoder", column["name"], domain="ai.onnx.ml", keys_strings=list(places),
-            values_int64s=list(places.values()), default_int64=len(table) - 1,
-        )  # fmt: skip
-        self.parts.append(self._gathered(table, place))
 
     def score(self, card: dict[str, Any]) -> str:
         """Return the sum of all parts, cut where the card says so, and the intercept."""

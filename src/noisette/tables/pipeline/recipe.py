@@ -67,8 +67,6 @@ class TableRecipe:
         For numbers to predict, the part of epsilon that the determinant may cost.
     spikes : float
         Part of the budget for numbers that many people share, in columns whose knots are few.
-    alike : float
-        How alike neighbouring knots are, between 0 and 1.
     public_knots : int
         Where bounds are public, so many knots between them instead of bought ones; 0 buys.
     cells : int
@@ -97,7 +95,6 @@ class TableRecipe:
     tail: float = 0.01
     bent: float = 0.1
     spikes: float = 0.0
-    alike: float = 0.9
     cells: int = 0
     together: float = 1.0
     rare_cells: float = 0.002

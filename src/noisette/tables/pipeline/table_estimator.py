@@ -21,6 +21,7 @@ from noisette.fitting.algorithms import Prepared, Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.train import checked
+from noisette.fitting.partitions.collections import is_dask
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
@@ -35,7 +36,7 @@ from noisette.tables.pipeline.pairs import ColumnPair, PairSurface, checked_pair
 from noisette.tables.pipeline.recipe import recipe_for
 from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
-from noisette.tables.pipeline.table_rows import frame_of
+from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 from noisette.tables.pipeline.table_run import FittedTable, TableSample
 from noisette.tables.pipeline.table_training import TableTraining
 from noisette.tables.pipeline.table_words import spent
@@ -156,8 +157,12 @@ class TableEstimator(BudgetedEstimator):
         self, ledger: Ledger, X: Any, y: Any, persons: Any
     ) -> tuple[Any, PublicBudget, TableSample, TableTraining, Goal]:
         """Read the data and choose, before anything is charged."""
-        schema = self._read_schema(target=y is None)
-        table = frame_of(X, schema, target=y is None)
+        schema, target = self._read_schema(target=y is None), y is None
+        table: WholeFrame | PartedFrame
+        if is_dask(X):
+            table = PartedFrame.of(X, schema, target=target)
+        else:
+            table = WholeFrame(Frame.of(X, schema, target=target))
         unit = self._unit(persons, table, ledger.adjacency)
         if table.rows < self._least:
             raise InvalidData("the table has no rows.")

@@ -214,7 +214,7 @@ class TableRun:
             blocks.append(
                 Block(
                     len(column.features), sums / self.size, ordered=column.ordered,
-                    filled=column.filled, whole=column.whole, noise=noise, alike=recipe.alike,
+                    filled=column.filled, whole=column.whole, noise=noise,
                     least=sure / 2.0 if column.ordered else max(recipe.rare, sure), slot=sure,
                     rows=column.place_rows,
                 )

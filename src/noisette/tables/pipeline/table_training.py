@@ -193,10 +193,11 @@ def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> floa
 
 def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:
     assert model is not None
-    share, *rest = model
-    if public.delta > 0.0:
-        return ObjectiveNoise(scale / math.sqrt(share), None, "gaussian", *rest)
-    return ObjectiveNoise(scale / share, None, "spherical-laplace", *rest)
+    share, k, shape, classes, persons = model
+    z, law = scale / math.sqrt(share), "gaussian"
+    if public.delta == 0.0:
+        z, law = scale / share, "spherical-laplace"
+    return ObjectiveNoise(z, None, law, k, shape, classes, persons)
 
 
 def _plan(

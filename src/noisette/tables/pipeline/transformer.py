@@ -58,10 +58,12 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
     privacy_: Guarantee | None
     _welcome: tuple[str, ...] = ()
     """Input tags of scikit-learn that hold; NaN does where ``missing`` says so, too."""
+    _needs_labels = False
 
     def __sklearn_tags__(self) -> Any:
-        """Declare what X may hold."""
+        """Declare what X may hold, and whether y is needed."""
         tags = super().__sklearn_tags__()
+        tags.target_tags.required = self._needs_labels
         tags.input_tags.allow_nan = getattr(self, "missing", None) == "zero"
         for name in self._welcome:
             setattr(tags.input_tags, name, True)
