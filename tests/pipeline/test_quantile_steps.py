@@ -17,7 +17,7 @@ from noisette.core.grid import Grid
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables.pipeline.bounds import LearnBounds, least_tail
 from noisette.tables.pipeline.knots import LearnKnots, most_levels, rank_error
-from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import Sample
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 SMALL = Grid(0.0, 4.0)

@@ -27,9 +27,8 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models import inputs
 from noisette.tables.kinds import Categorical, Column, canonical
-from noisette.tables.pipeline.numbers import EncodingTransformer
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
+from noisette.tables.pipeline.transformer import EncodingTransformer
 
 _SHARE = 0.5  # of delta, for levels that one person alone holds
 

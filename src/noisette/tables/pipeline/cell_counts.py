@@ -26,8 +26,8 @@ from noisette.tables import Schema
 from noisette.tables.encoding import names_of
 from noisette.tables.kinds import Cells, Column, canonical
 from noisette.tables.kinds.base import number_codes
-from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.shares import LearnShares, Spread
+from noisette.tables.pipeline.step import Sample
 from noisette.tables.reading import pieces
 
 STATES = ("missing", "unreadable", "below", "above", "other")

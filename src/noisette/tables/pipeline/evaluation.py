@@ -21,7 +21,7 @@ from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.scores.layouts import RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
-from noisette.tables.pipeline.score_table import codes_of, counted, table_for
+from noisette.tables.pipeline.shares import codes_of, counted, table_for
 
 _MODEL_GIVEN = (
     "The model is taken as given: it was released before, and it scores every row by itself. If "

@@ -25,9 +25,8 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.kinds import Column, Hats
-from noisette.tables.pipeline.numbers import NumbersStep, NumbersTransformer, grids_of
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, exponential_epsilon
+from noisette.tables.pipeline.step import PreparedStep, Sample, exponential_epsilon
+from noisette.tables.pipeline.transformer import NumbersStep, NumbersTransformer, grids_of
 
 _DEEPEST = 5
 _WITHOUT_SIZE = 3

@@ -29,9 +29,8 @@ from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses.rows import Rows
 from noisette.models import inputs
 from noisette.models.outputs import labels_fact
-from noisette.tables.pipeline.rows import RowStep, RowsTransformer
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
+from noisette.tables.pipeline.transformer import RowStep, RowsTransformer
 
 _COUNT = 0.35  # what every row adds to the count, in units of the norm bound
 _BITS = 22  # sums of 2^30 rows are exact

@@ -37,7 +37,6 @@ from noisette.tables.pipeline.knots import Knots, LearnKnots
 from noisette.tables.pipeline.last import expanded, run_last
 from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
 from noisette.tables.pipeline.pairs import ColumnPair
-from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.shares import (
     NOBODY,
     LearnShares,
@@ -48,7 +47,7 @@ from noisette.tables.pipeline.shares import (
     hollow,
     with_spikes,
 )
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
 from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 from noisette.tables.pipeline.target import Limits, Target, TargetCounts

@@ -3,25 +3,35 @@
 Nothing that depends on the data becomes an attribute except what was released.
 """
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from noisette import _validate
 from noisette._scikit import TransformerMixin, check_is_fitted
+from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
+from noisette.core.grid import Grid
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian
+from noisette.core.plans import Plan, Run
 from noisette.core.randomness import Randomness, as_randomness
+from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.clipping import checked_bound
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.models.private import PrivateEstimator
-from noisette.tables.pipeline.step import Step, StepOutlook
+from noisette.tables.kinds import Column, encode_rows
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step, StepOutlook
 
 
 class BudgetedEstimator(PrivateEstimator):
@@ -193,3 +203,164 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         check_is_fitted(self, "released_")
         names = inputs.column_names(self, input_features)
         return np.asarray(self._names_out(names), dtype=object)
+
+
+# --- columns of numbers, and encoders of columns --------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class ColumnCells:
+    """One column of an array, for the encoders of columns."""
+
+    cells: NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def numbers(self) -> Floats:
+        """Return numbers, in an array of its own; NaN where the cell is missing."""
+        return np.array(self.cells, dtype=np.float64)
+
+    def texts(self) -> Any:
+        """Return the cells, which are texts."""
+        return self.cells.tolist()
+
+
+@dataclass(frozen=True)
+class NumbersStep(Step):
+    """A step on columns of numbers, NaN where a cell is missing, one for each grid of candidates.
+
+    The sample's data are a list of float columns.
+    """
+
+    grids: tuple[Grid, ...]
+
+    pure: ClassVar[bool] = True
+    ups: ClassVar[tuple[bool | None, ...]]
+    """The ways in which columns are snapped to their grids (`core.grid.Placed`)."""
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse another number of columns than was planned, or columns of other lengths."""
+        super().check(records, prepared)
+        shapes = list(map(np.shape, records.data))
+        if shapes != [(records.count,)] * len(self.grids):
+            raise InvalidData("there must be one column of equal length for each that was planned.")
+
+
+class EncodingTransformer(PrivateTransformer):
+    """Columns become features side by side, by encoders that ``_encoder(name, released)`` makes.
+
+    ``_column(cells)`` is a column as the step takes it.
+    """
+
+    sparse_output: bool = False
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        cells = self._cells(X, reset=True)
+        weights = self._weights(sample_weight, len(cells))
+        return Sample(list(map(self._column, cells.T)), weights, count=len(cells))
+
+    def _encoders(self, names: Iterable[Any]) -> list[Column]:
+        return [
+            self._encoder(str(name), found)
+            for name, found in zip(names, self.released_, strict=True)
+        ]
+
+    def _map(self, X: Any) -> Any:
+        names = [str(i) for i in range(X.shape[1])]  # their own may occur twice
+        encoders = self._encoders(names)
+        if not any(encoder.features for encoder in encoders):
+            return np.zeros((len(X), 0))
+        cells = {name: ColumnCells(X[:, j]) for j, name in enumerate(names)}
+        rows: Any = encode_rows(encoders, cells, None)  # CSR where there are many features
+        if self.sparse_output:
+            return sparse.csr_matrix(rows)
+        return rows.toarray() if sparse.issparse(rows) else rows
+
+    def _names_out(self, names: NDArray[Any]) -> list[str]:
+        return [name for encoder in self._encoders(names) for name in encoder.features]
+
+
+class NumbersTransformer(EncodingTransformer):
+    """Columns of numbers; NaN is missing, infinity counts as the end of the candidates."""
+
+    bounds: Any
+    _refuses = ("not numbers",)
+    _welcome = ("allow_nan",)
+    _column = staticmethod(np.ascontiguousarray)
+
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        return inputs.numbers(self, X, reset=reset)
+
+    def _known(self, step: Step) -> tuple[str, ...]:
+        if self.bounds is None:
+            return ()
+        return ("the bounds of columns, as given; values outside count as the bound",)
+
+
+def grids_of(bounds: Any, columns: int) -> tuple[Grid, ...]:
+    """Return the candidates of all columns; `bounds` as in the parameter of the transformers."""
+    if bounds is None:
+        return (Grid(),) * columns
+    pairs = list(bounds) if isinstance(bounds, Sequence | np.ndarray) else []
+    if len(pairs) == 2 and all(each is None or np.isscalar(each) for each in pairs):
+        pairs = [tuple(pairs)] * columns
+    if len(pairs) != columns or not all(each is None or np.shape(each) == (2,) for each in pairs):
+        raise InvalidParameter(
+            "bounds must be None, one pair (low, high) for all columns, or a list with a pair or "
+            "None for each column; None stands for an unknown bound in a pair, too."
+        )
+    return tuple(Grid() if each is None else Grid(*each) for each in pairs)
+
+
+# --- rows of bounded norm -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowStep(Step):
+    """A step on rows of so many features, cut to norm `bound`; data are a matrix, dense or CSR."""
+
+    features: int
+    bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        checked_bound("bound", self.bound)
+
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return one noisy vector, or symmetric matrix."""
+        return Run(Gaussian(scale))
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse rows that are not finite, or of another length than was planned."""
+        super().check(records, prepared)
+        rows = records.data
+        if rows.ndim != 2 or rows.shape[1] != self.features:
+            raise InvalidData("the rows must have the length that was planned.")
+        if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
+            raise InvalidData("rows must be finite: no NaN, no infinity.")
+
+
+class RowsTransformer(PrivateTransformer):
+    """Rows of numbers, cut to a public norm bound, dense or CSR."""
+
+    norm_bound: float
+    missing: str
+    _welcome = ("sparse",)
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        _validate.choice("missing", self.missing, inputs.MISSING)
+        return super()._check_public()
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        rows = inputs.rows(self, X, 1)
+        return Sample(rows, self._weights(sample_weight, rows.shape[0]))
+
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        return inputs.tamed(inputs.matrix(self, X))
+
+    def _bound(self) -> float:
+        return checked_bound("norm_bound", self.norm_bound)
+
+    def _known(self, step: Step) -> tuple[str, ...]:
+        bound = f"the norm bound {float(self.norm_bound):g} of the rows"
+        return (f"{bound}; longer rows were scaled down to it",)
