@@ -47,17 +47,17 @@ def read_bars(node: Any, widths: Mapping[str, int], outputs: int) -> dict[str, B
     """Return what `Bars.to_dict` wrote for each column; TypeError or KeyError if it is none."""
     if node is None:
         return None
+    if set(node) != set(widths):
+        raise TypeError
     found = {}
     for name, width in widths.items():
         each = node[name]
         numbers = [*each["centre"], *each["cells"], each["nothing"]]
-        if not all(type(number) is float for number in numbers) or not np.isfinite(numbers).all():
-            raise TypeError
-        if (len(each["centre"]), len(each["cells"])) != (outputs, width):
+        right = (len(each["centre"]), len(each["cells"])) == (outputs, width)
+        right &= all(type(number) is float for number in numbers)
+        if not right or not np.isfinite(numbers).all():
             raise TypeError
         found[name] = Bars(tuple(each["centre"]), tuple(each["cells"]), each["nothing"])
-    if set(node) != set(found):
-        raise TypeError
     return found
 
 

@@ -113,8 +113,7 @@ class LearnCategories(Step):
         if self.keys < keys_of(prepared.public):
             # proof: CATEGORY-THRESHOLD
             raise InvalidParameter("a person may hold more levels than was planned for.")
-        lengths = [len(column.codes) for column in records.data]
-        if lengths != [records.count] * self.columns:
+        if [len(column.codes) for column in records.data] != [records.count] * self.columns:
             raise InvalidParameter("there must be one column for each that was planned.")
 
     def run(

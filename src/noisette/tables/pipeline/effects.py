@@ -111,8 +111,7 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
         first, second = surface.labels
         for i, j in np.ndindex(len(first), len(second)):
             if surface.known[i, j]:
-                at = f"{first[i]}, {second[j]}"
-                noise = surface.deviation[i, j]
+                at, noise = f"{first[i]}, {second[j]}", surface.deviation[i, j]
                 found.append(_entry(surface.name, at, surface.value[i, j], noise))
     return found
 

@@ -105,8 +105,7 @@ class LearnKnots(NumbersStep):
         adjacency, part = prepared.public.adjacency, rows
         whole = exponential_epsilon(prepared.scale, len(self.grids), adjacency)
         for level, share in enumerate(self._parts):
-            error = 2.0 * median_move(adjacency) / (whole * math.sqrt(share))
-            if part / 2.0 < _REACH * error:
+            if part / 2.0 < _REACH * (2.0 * median_move(adjacency) / (whole * math.sqrt(share))):
                 return level
             part /= 2.0 if level < self.levels - 1 else 1.0
         return self.levels

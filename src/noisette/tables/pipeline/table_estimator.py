@@ -13,7 +13,6 @@ import numpy as np
 from noisette import _validate
 from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
-from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
@@ -22,7 +21,6 @@ from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.train import checked
 from noisette.fitting.partitions.collections import is_dask
-from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.scores.layouts import layout_for
@@ -69,8 +67,7 @@ class TableEstimator(BudgetedEstimator):
 
     @property
     def _released(self) -> str:  # type: ignore[override]
-        tested = "" if self.test_share is None else " and its scores on other people"
-        return self._whole + tested
+        return self._whole + " and its scores on other people" * (self.test_share is not None)
 
     def _outlook(self, n: int, **asked: Any) -> TableOutlook:
         """Return what ``fit`` on n rows would release and cost."""
@@ -84,8 +81,7 @@ class TableEstimator(BudgetedEstimator):
         shown = table_outlook(training, training.prepare(most), most.known_size("a plan"))
         if self.test_share is None:
             return shown
-        tested = self._tested(training, goal, ledger)
-        return replace(shown, plan=tested.prepare(public).plan)
+        return replace(shown, plan=self._tested(training, goal, ledger).prepare(public).plan)
 
     def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
         """Learn the facts and train, privately.
@@ -163,7 +159,19 @@ class TableEstimator(BudgetedEstimator):
             table = PartedFrame.of(X, schema, target=target)
         else:
             table = WholeFrame(Frame.of(X, schema, target=target))
-        unit = self._unit(persons, table, ledger.adjacency)
+        named = schema.persons
+        whole = persons is None and named is None
+        if not table.tests_persons and self.test_share is not None and not whole:
+            raise InvalidParameter(
+                "test_share and persons are not offered together for tables in partitions; train "
+                "on some of them and use evaluate on others, of other people."
+            )
+        if named is not None and persons is not None:
+            raise InvalidParameter(
+                f"the schema names column {named.column!r} as person; leave out persons."
+            )
+        ids = persons if named is None else table.persons()
+        unit = inputs.unit_of(ids, table.rows, ledger.adjacency, table.input)
         if table.rows < self._least:
             raise InvalidData("the table has no rows.")
         public = self._public(unit, ledger.adjacency)
@@ -251,22 +259,6 @@ class TableEstimator(BudgetedEstimator):
                     "kind": "hashed", "buckets": _BUCKETS, "missing_slot": True, **missing,
                 }  # fmt: skip
         return Schema.from_dict(node, learn=True)
-
-    def _unit(self, given: Any, table: Any, adjacency: Adjacency) -> Unit:
-        """Return whose rows they are: as given, or by the column that the schema names."""
-        named = table.schema.persons
-        whole = given is None and named is None
-        if not table.tests_persons and self.test_share is not None and not whole:
-            raise InvalidParameter(
-                "test_share and persons are not offered together for tables in partitions; train "
-                "on some of them and use evaluate on others, of other people."
-            )
-        if named is not None and given is not None:
-            raise InvalidParameter(
-                f"the schema names column {named.column!r} as person; leave out persons."
-            )
-        ids = given if named is None else table.persons()
-        return inputs.unit_of(ids, table.rows, adjacency, table.input)
 
     def _for_training(self, public: PublicBudget) -> PublicBudget:
         """Return the public facts of those who are trained on."""

@@ -246,9 +246,8 @@ class PartedFrame:
 
     def spreads(self, entries: Callable[..., list[Any]], weights: Any, *others: Any) -> list[Any]:
         """Return the sums of the entries of every column, in one pass."""
-        work = partial(_sums, entries)
-        sums = self.input.reduce(work, (weights, *others), partial(_joined, add))
-        return list(map(CountedSpread, sums))
+        own, join = (weights, *others), partial(_joined, add)
+        return list(map(CountedSpread, self.input.reduce(partial(_sums, entries), own, join)))
 
     def drawn(self, units: int, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
         """Return which rows are drawn for a test, wherever that is asked."""

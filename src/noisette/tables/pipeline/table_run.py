@@ -189,8 +189,7 @@ class TableRun:
         self.pair_sums = sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys([*names, ""], sigma)
-        size = self.public.exact or max(float(per_class.sum()), sigma, 1.0)
-        self._see(per_class, float(size))
+        self._see(per_class, float(self.public.exact or max(float(per_class.sum()), sigma, 1.0)))
 
     def _see(self, per_class: Floats, size: float) -> None:
         """Keep what was released of the targets, and of how many units if that is private."""
@@ -252,26 +251,32 @@ class TableRun:
             origin = np.zeros(public.shape)
             origin[-1] = seen.start / coords.bias
         (theta,) = solve_with(self.records(rows), public, passage, parts=(0, 1), origin=origin)
-        theta = seen.calmed(expanded(loss, theta), coords.held, push, public.ridge)
+        theta, held = expanded(loss, theta), coords.held
+        if seen.doubt is not None:
+            # weights are drawn to the mean as far as noise alone would explain them: James and
+            # Stein's factor, from released weights and what is known of their noise
+            firm, pushed = seen.bend * held + public.ridge, push**2 + seen.scatter * held
+            chance, total = float(held @ (pushed / firm**2)), float(held @ theta[0, :-1] ** 2)
+            factor = max(0.0, 1.0 - chance / total) if total > 0.0 else 0.0
+            theta = np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
         # about the variance that the noise gives each coordinate of the weights
         bend = seen.bend
         if loss.name == "logistic":  # its mean curvature p (1 - p) over scores of a normal law
-            variance = float(theta[0, :-1] ** 2 @ coords.held)
+            variance = float(theta[0, :-1] ** 2 @ held)
             p = expit(theta[0, -1] * coords.bias + math.sqrt(variance) * _NODES)
             bend = self.size * float(_WEIGHTS @ (p * (1.0 - p)) / _WEIGHTS.sum())
-        firm = bend * np.where(coords.held > coords.doubt, coords.held, 0.0) + public.ridge
+        firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
         bars = bars_of(coords, blocks, theta, np.asarray((push / firm) ** 2))
         return self._fitted(*coords.back(theta), bars)
 
     def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
         """Return what was released, by columns and by pairs; say what released counts tell."""
-        names, notes, width = [], [], 0
+        names, notes, width = [], [], len(self.schema.features)
         counts: dict[str, Any] = {**self.sums, **self.levels}
         for column in self.schema.columns:
             name = column.name
             if column.features:
                 names.append(name)
-                width += len(column.features)
             if name in counts and nearly_none(
                 column, counts[name], self.size, self.deviations[name]
             ):
@@ -304,10 +309,9 @@ class TableRun:
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise | None) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
         recipe, width = self.training.recipe, sum(map(attrgetter("width"), blocks))
-        guess = self.public.size or self.public.most or 1
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,
-            wide=is_wide(guess, width),
+            wide=is_wide(self.public.size or self.public.most or 1, width),
             rank=partial(self._rank, noise) if recipe.truncated and noise else None,
         )  # fmt: skip
 

@@ -60,19 +60,18 @@ def done(model: Any) -> str:
     numbers, categories = _learnt(model.schema_)
     words = []
     if "knots" in parts:
-        most = max(numbers, default=0)
         words.append(
-            f"numbers enter by up to {most} knots bought privately ({parts['knots']} of the budget)"
+            f"numbers enter by up to {max(numbers, default=0)} knots bought privately "
+            f"({parts['knots']} of the budget)"
         )
     elif any(column.ordered for column in model.schema_.columns):
         words.append("numbers enter by knots between their stated bounds (free)")
     if "spikes" in parts:
         words.append(f"single numbers that many people share get knots too ({parts['spikes']})")
     if "levels" in parts:
-        shown = sum(categories)
         words.append(
-            f"categories by {shown} levels that enough people share ({parts['levels']} of the "
-            "budget), all others as one"
+            f"categories by {sum(categories)} levels that enough people share "
+            f"({parts['levels']} of the budget), all others as one"
         )
     words += dict.fromkeys(column.free for column in model.schema_.columns if column.free)
     if hasattr(model, "target_bounds_"):
@@ -84,8 +83,7 @@ def done(model: Any) -> str:
 
 def cost_rows(model: Any) -> list[tuple[str, str, str, str]]:
     """Return (step, what it released, its part of the budget, its epsilon alone) for a page."""
-    schema = model.schema_
-    numbers, categories = _learnt(schema)
+    numbers, categories = _learnt(model.schema_)
     labels = len(getattr(model, "classes_", ()))
     medians = (
         f"{sum(numbers)} knots of {_columns(len(numbers))}, by noisy medians of ever smaller parts"

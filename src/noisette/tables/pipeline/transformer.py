@@ -13,9 +13,9 @@ from scipy import sparse
 
 from noisette import _validate
 from noisette._scikit import TransformerMixin, check_is_fitted
-from noisette._typing import Floats
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
+from noisette.core.cells import Given
 from noisette.core.grid import Grid
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
@@ -106,10 +106,10 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         public = self._public(Unit(n), ledger.adjacency)
         step = self._step(public, d)
         prepared = step.prepare(public)
-        cost = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
         return StepOutlook(
-            step.name, prepared.plan, cost, public.delta, str(public.adjacency),
-            step.expected(prepared), step.notes,
+            step.name, prepared.plan,
+            accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency),
+            public.delta, str(public.adjacency), step.expected(prepared), step.notes,
         )  # fmt: skip
 
     def fit(
@@ -151,13 +151,14 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
             label="fit", model=type(self).__name__,
         )  # fmt: skip
         self.released_ = trained.released
-        facts = (
-            *size_facts(public, public.size), f"the {self.n_features_in_} columns and their names",
-            *self._known(step), "all parameters of the estimator and the program",
-        )  # fmt: skip
         self.privacy_ = self._stated(
-            trained.permit, public=facts, notes=step.notes, proofs=trained.proofs, unit=unit,
-            weighed=sample_weight is not None,
+            trained.permit,
+            public=(
+                *size_facts(public, public.size),
+                f"the {self.n_features_in_} columns and their names",
+                *self._known(step), "all parameters of the estimator and the program",
+            ),
+            notes=step.notes, proofs=trained.proofs, unit=unit, weighed=sample_weight is not None,
         )  # fmt: skip
 
     def _weights(self, sample_weight: Any, n: int) -> Any:
@@ -208,24 +209,6 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
 # --- columns of numbers, and encoders of columns --------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
-class ColumnCells:
-    """One column of an array, for the encoders of columns."""
-
-    cells: NDArray[Any]
-
-    def __len__(self) -> int:
-        return len(self.cells)
-
-    def numbers(self) -> Floats:
-        """Return numbers, in an array of its own; NaN where the cell is missing."""
-        return np.array(self.cells, dtype=np.float64)
-
-    def texts(self) -> Any:
-        """Return the cells, which are texts."""
-        return self.cells.tolist()
-
-
 @dataclass(frozen=True)
 class NumbersStep(Step):
     """A step on columns of numbers, NaN where a cell is missing, one for each grid of candidates.
@@ -242,8 +225,7 @@ class NumbersStep(Step):
     def check(self, records: Sample, prepared: PreparedStep) -> None:
         """Refuse another number of columns than was planned, or columns of other lengths."""
         super().check(records, prepared)
-        shapes = list(map(np.shape, records.data))
-        if shapes != [(records.count,)] * len(self.grids):
+        if list(map(np.shape, records.data)) != [(records.count,)] * len(self.grids):
             raise InvalidData("there must be one column of equal length for each that was planned.")
 
 
@@ -267,11 +249,11 @@ class EncodingTransformer(PrivateTransformer):
         ]
 
     def _map(self, X: Any) -> Any:
-        names = [str(i) for i in range(X.shape[1])]  # their own may occur twice
+        names = list(map(str, range(X.shape[1])))  # their own may occur twice
         encoders = self._encoders(names)
         if not any(encoder.features for encoder in encoders):
             return np.zeros((len(X), 0))
-        cells = {name: ColumnCells(X[:, j]) for j, name in enumerate(names)}
+        cells = dict(zip(names, map(Given, X.T), strict=True))
         rows: Any = encode_rows(encoders, cells, None)  # CSR where there are many features
         if self.sparse_output:
             return sparse.csr_matrix(rows)
