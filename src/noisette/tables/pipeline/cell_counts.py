@@ -97,7 +97,6 @@ def count_cells(
         step, public, Sample(spreads, count=count).group(unit), ledger=ledger,
         randomness=randomness, label="noisette plan: counts of odd cells",
     )  # fmt: skip
-    scale = step.prepare(public).scale
     guarantee = trained.permit.guarantee(
         "noisy counts of missing, unreadable, out-of-bounds and unlisted cells",
         public=(
@@ -114,7 +113,7 @@ def count_cells(
         column.name: dict(zip(column.states, sums.tolist(), strict=True))
         for column, sums in zip(columns, trained.released, strict=True)
     }
-    return CellCounts(counted, step.deviation(scale, adjacency), guarantee)
+    return CellCounts(counted, step.deviation(step.prepare(public).scale, adjacency), guarantee)
 
 
 def _states_of(

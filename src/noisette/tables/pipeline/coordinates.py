@@ -31,38 +31,21 @@ _ROWS = 8192
 
 @dataclass(frozen=True)
 class Block:
-    """What is known of the features of one column.
-
-    Parameters
-    ----------
-    shares : the noisy share of every feature.
-    ordered : whether neighbours in order are alike (hats), else they are levels.
-    filled : for hats with a slot for missing cells, which is then the last feature: the hats of a
-        missing cell.
-    least : features with a smaller share are merged.
-    slot : a slot for missing cells with a smaller share is left out.
-    whole : whether the features of a row add up to 1; else a reference level has none.
-    noise : the deviation of the shares' noise.
-    alike : how alike neighbours in order are.
-    merged, prior : for a pair of columns, the group of every cell, and the prior covariance of
-        their weights.
-    rows : the features of every place that was counted, where these are not features themselves;
-        then `shares` are those of the places.
-
-    """
+    """What is known of the features of one column, or of the cells of a pair of columns."""
 
     features: int
-    shares: Floats
-    ordered: bool = False
-    filled: Floats | None = None
-    least: float = 0.0
-    whole: bool = True
-    noise: float = 0.0
-    alike: float = _ALIKE
-    slot: float = 0.0
-    merged: NDArray[np.intp] | None = None
-    prior: Floats | None = None
-    rows: Floats | None = None
+    shares: Floats  # noisy, of every feature
+    ordered: bool = False  # neighbours in order are alike (hats), else they are levels
+    filled: Floats | None = None  # the hats of a missing cell, whose slot is the last feature
+    least: float = 0.0  # features with a smaller share are merged
+    whole: bool = True  # the features of a row add up to 1; else a reference level has none
+    noise: float = 0.0  # the deviation of the shares' noise
+    alike: float = _ALIKE  # how alike neighbours in order are
+    slot: float = 0.0  # a slot for missing cells with a smaller share is left out
+    merged: NDArray[np.intp] | None = None  # for a pair, the group of every cell
+    prior: Floats | None = None  # for a pair, the prior covariance of the weights of its cells
+    rows: Floats | None = None  # the features of every place that was counted, where `shares` are
+    # those of places and not of features
 
     @property
     def width(self) -> int:
@@ -87,8 +70,7 @@ class Block:
                 return out
             apart = np.abs(np.arange(hats)[:, None] - names[None, :])
             # Of two neighbours at the same distance the commoner one: a spike stands alone.
-            nearest = (apart - p[names] / (1.0 + np.abs(p[names]))).argmin(axis=1)
-            out[:hats] = out[names[nearest]]
+            out[:hats] = (apart - p[names] / (1.0 + np.abs(p[names]))).argmin(axis=1)
         else:
             out[np.flatnonzero(~kept[:hats])] = len(names)  # the rare ones together
         if hats < self.features and p[-1] >= max(self.slot, self.least):

@@ -129,24 +129,22 @@ def evaluate(
     with np.errstate(all="ignore"):
         codes = codes_of(layout, model, X, y)
         summed(len, codes[0])  # what cannot be scored is said before anything is charged
-        sample = counted(layout, codes, weights).group(unit)
         trained = train(
-            step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate",
-            model=type(model).__name__,
+            step, prepared.public, counted(layout, codes, weights).group(unit), ledger=ledger,
+            randomness=randomness, label="evaluate", model=type(model).__name__,
         )  # fmt: skip
     found = layout.scores(
         trained.released, deviation=step.deviation(prepared.scale, relation), notes=layout.notes
     )
     asked = ["target" if isinstance(layout, RegressionLayout) else "truth"]
     asked += ["weights"] * (weights is not None) + list(unit.refusals)
-    notes = (*unit.notes, *stated(asked), *layout.notes)
     guarantee = trained.permit.guarantee(
         "a noisy table of labels and scores",
         public=(
             *size_facts(public, population), "the model and its labels",
             f"the {' + '.join(map(str, layout.sizes))} cells of the table",
             "all parameters and the program",
-        ), notes=(_MODEL_GIVEN, *notes),
+        ), notes=(_MODEL_GIVEN, *unit.notes, *stated(asked), *layout.notes),
         proofs=trained.proofs, max_rows=unit.max_rows,
     )  # fmt: skip
     return replace(found, privacy_=guarantee)

@@ -70,10 +70,10 @@ class ColumnPair(PairView):
         for name, each in found.items():
             if each.shape != wanted[name] or not np.isfinite(each).all():
                 raise TypeError
-        centre = tuple(found["centre"].tolist())
         return cls(
-            (first, second), (kept[0], kept[1]), found["weights"], centre, found["deviation"]
-        )
+            (first, second), (kept[0], kept[1]), found["weights"],
+            tuple(found["centre"].tolist()), found["deviation"],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

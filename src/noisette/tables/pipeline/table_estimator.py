@@ -105,44 +105,41 @@ class TableEstimator(BudgetedEstimator):
 
         """
         with self._all_or_nothing(X):
-            self._fit(X, y, persons)
+            ledger, randomness = self._check_public()
+            algorithm, public, sample, training, goal = self._ready(ledger, X, y, persons)
+            trained: Trained = train(
+                algorithm, public, sample, ledger=ledger, randomness=randomness,
+                label="fit", model=type(self).__name__,
+            )  # fmt: skip
+            self.__dict__.pop("test_", None)
+            fitted, notes = trained.released, spent(training, pure=public.delta == 0.0)
+            if self.test_share is not None:
+                fitted, self.test_ = trained.released
+                notes += (
+                    f"A share of {self.test_share:g} of the people, drawn without a look at their "
+                    "values, had no part in the training; the scores in test_ are about them and "
+                    "covered by this guarantee.",
+                    *self.test_.notes,
+                )
+            self.__dict__.update(goal.known)
+            self._publish(fitted)
+            self.feature_names_in_ = np.array(list(training.schema.by_name), dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+            fact, more = self._told(goal.target)
+            facts = (
+                *size_facts(public, public.size, solved=True),
+                f"the {self.n_features_in_} columns, their names and kinds and what is stated",
+                fact, "all parameters of the estimator and the program",
+            )  # fmt: skip
+            self.privacy_ = self._stated(
+                trained.permit, public=facts, notes=(*notes, *fitted.notes, *more),
+                proofs=trained.proofs, unit=sample.unit,
+            )  # fmt: skip
+            if self.test_share is not None:
+                self.test_ = replace(self.test_, privacy_=self.privacy_)
         for sentence in unread_in(self).values():  # once all is paid and kept
             warnings.warn(sentence, WeakModelWarning, stacklevel=2)
         return self
-
-    def _fit(self, X: Any, y: Any, persons: Any) -> None:
-        ledger, randomness = self._check_public()
-        algorithm, public, sample, training, goal = self._ready(ledger, X, y, persons)
-        trained: Trained = train(
-            algorithm, public, sample, ledger=ledger, randomness=randomness,
-            label="fit", model=type(self).__name__,
-        )  # fmt: skip
-        self.__dict__.pop("test_", None)
-        fitted, notes = trained.released, spent(training, pure=public.delta == 0.0)
-        if self.test_share is not None:
-            fitted, self.test_ = trained.released
-            notes += (
-                f"A share of {self.test_share:g} of the people, drawn without a look at their "
-                "values, had no part in the training; the scores in test_ are about them and "
-                "covered by this guarantee.",
-                *self.test_.notes,
-            )
-        self.__dict__.update(goal.known)
-        self._publish(fitted)
-        self.feature_names_in_ = np.array(list(training.schema.by_name), dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
-        fact, more = self._told(goal.target)
-        facts = (
-            *size_facts(public, public.size, solved=True),
-            f"the {self.n_features_in_} columns, their names and kinds and what is stated",
-            fact, "all parameters of the estimator and the program",
-        )  # fmt: skip
-        self.privacy_ = self._stated(
-            trained.permit, public=facts, notes=(*notes, *fitted.notes, *more),
-            proofs=trained.proofs, unit=sample.unit,
-        )  # fmt: skip
-        if self.test_share is not None:
-            self.test_ = replace(self.test_, privacy_=self.privacy_)
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
         with self._all_or_nothing(look=True):
@@ -188,7 +185,7 @@ class TableEstimator(BudgetedEstimator):
             if hopeless:
                 raise InvalidParameter(sentence)
             if sentence:
-                warnings.warn(sentence, WeakModelWarning, stacklevel=4)
+                warnings.warn(sentence, WeakModelWarning, stacklevel=3)
         algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
         return algorithm, public, TableSample(table, goal.y, unit), training, goal
 
