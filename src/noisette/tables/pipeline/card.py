@@ -189,7 +189,27 @@ class _Graph:
         absent = self.node("IsNaN", cell)
         for code in column["codes"]:
             absent = self.node("Or", absent, self.node("Equal", cell, float(code)))
-        features = self._views(cell, column) if "views" in column else self._hats(cell, column)
+        if "views" in column:
+            found = []
+            for view in column["views"]:
+                value = self._between(cell, view["low"], view["high"])
+                if view["curve"] == "signed-log1p":
+                    grown = self.node("Log", self.node("Add", self.node("Abs", value), 1.0))
+                    value = self.node("Mul", self.node("Sign", value), grown)
+                elif view["curve"] != "linear":
+                    value = self.node("Log", self.node("Add", value, 1.0))
+                value = self.node("Mul", self.node("Sub", value, view["zero"]), view["scale"])
+                found.append(value if view["power"] == 1 else self.node("Mul", value, value))
+            features = self.node("Concat", *found, axis=1)
+        else:  # hats: how far a step was climbed, less how far the next one was
+            knots = np.array(column["knots"])
+            beyond = self.node("Sub", cell, knots[None, :-1])
+            share = self._between(self.node("Div", beyond, np.diff(knots)[None, :]), 0.0, 1.0)
+            none = self.node("Mul", cell, 0.0)
+            # 0 times infinity is NaN: a number beyond all knots is cut before
+            none = self.node("Where", self.node("IsNaN", none), 0.0, none)
+            reached = self.node("Concat", self.node("Add", none, 1.0), share, axis=1)
+            features = self.node("Sub", reached, self.node("Concat", share, none, axis=1))
         adds, square = self._weighed(features, np.array(column["weights"]))
         missing, length = self._sums(column["missing"])
         adds = self.node("Where", absent, np.array([missing]), adds)
@@ -197,30 +217,6 @@ class _Graph:
 
     def _between(self, value: str, low: Any, high: Any) -> str:
         return self.node("Min", self.node("Max", value, low), high)
-
-    def _hats(self, cell: str, column: dict[str, Any]) -> str:
-        """Return the hats: how far a step was climbed, less how far the next one was."""
-        knots = np.array(column["knots"])
-        beyond = self.node("Sub", cell, knots[None, :-1])
-        share = self._between(self.node("Div", beyond, np.diff(knots)[None, :]), 0.0, 1.0)
-        none = self.node("Mul", cell, 0.0)
-        # 0 times infinity is NaN: a number beyond all knots is cut before
-        none = self.node("Where", self.node("IsNaN", none), 0.0, none)
-        reached = self.node("Concat", self.node("Add", none, 1.0), share, axis=1)
-        return self.node("Sub", reached, self.node("Concat", share, none, axis=1))
-
-    def _views(self, cell: str, column: dict[str, Any]) -> str:
-        found = []
-        for view in column["views"]:
-            value = self._between(cell, view["low"], view["high"])
-            if view["curve"] == "signed-log1p":
-                grown = self.node("Log", self.node("Add", self.node("Abs", value), 1.0))
-                value = self.node("Mul", self.node("Sign", value), grown)
-            elif view["curve"] != "linear":
-                value = self.node("Log", self.node("Add", value, 1.0))
-            value = self.node("Mul", self.node("Sub", value, view["zero"]), view["scale"])
-            found.append(value if view["power"] == 1 else self.node("Mul", value, value))
-        return self.node("Concat", *found, axis=1)
 
     def score(self, card: dict[str, Any]) -> str:
         """Return the sum of all parts, cut where the card says so, and the intercept."""

@@ -108,6 +108,8 @@ class LearnShares(Step):
     summary: ClassVar[str] = "how rows spread over hats, public levels and labels"
     pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("HISTOGRAM", "EXACT-SUM", "ROW-LOCAL")
+    says: ClassVar[str] = "Each share gets noise of about {0:.3g} rows."
+    """What the noise does, given its deviation and the least count that stands out of it."""
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return one noisy vector."""
@@ -122,7 +124,7 @@ class LearnShares(Step):
     def expected(self, prepared: PreparedStep) -> str:
         """Say how many rows off a sum may be."""
         sigma = self.deviation(prepared.scale, prepared.public.adjacency)
-        return f"Each share gets noise of about {sigma:.3g} rows."
+        return self.says.format(sigma, _SURE * sigma)
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
@@ -165,11 +167,7 @@ class LearnSpikes(LearnShares):
 
     name: ClassVar[str] = "spikes"
     summary: ClassVar[str] = "single numbers that many people share"
-
-    def expected(self, prepared: PreparedStep) -> str:
-        """Say how many rows must share a number."""
-        sigma = self.deviation(prepared.scale, prepared.public.adjacency)
-        return f"A number that fewer than about {_SURE * sigma:.3g} rows share is hardly seen."
+    says: ClassVar[str] = "A number that fewer than about {1:.3g} rows share is hardly seen."
 
 
 def cells_of(values: Floats, grid: Grid) -> Spread:
@@ -215,11 +213,7 @@ class ScoreTable(LearnShares):
     name: ClassVar[str] = "scores"
     summary: ClassVar[str] = "how labels and scores of test rows fall into cells"
     proofs: ClassVar[tuple[str, ...]] = (*LearnShares.proofs, "SCORE-TABLE")
-
-    def expected(self, prepared: PreparedStep) -> str:
-        """Say how many rows off a count may be."""
-        sigma = self.deviation(prepared.scale, prepared.public.adjacency)
-        return f"Each cell of the table gets noise of about {sigma:.3g} rows."
+    says: ClassVar[str] = "Each cell of the table gets noise of about {0:.3g} rows."
 
 
 def table_for(
