@@ -53,7 +53,7 @@ OF_THE_CALL = {
     "fitting/units": "Persons.check Persons.one_each Unit.check_count",
     "fitting/algorithms/public": "PublicBudget.check_count",
     "tables/pipeline/evaluation": "_as_many",
-    "tables/pipeline/numbers": "NumbersStep.check",
+    "tables/pipeline/transformer": "NumbersStep.check",
     "tables/pipeline/table_rows": "PartedFrame.of PartedFrame.targets "
     "WholeFrame.targets _chosen_rows",
     "tables/pipeline/shares": "LearnShares.run Spread.checked_sums WalkedSpread.checked_sums",

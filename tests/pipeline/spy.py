@@ -11,8 +11,7 @@ from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.train import begin
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
 
 
 class Spy:

@@ -15,8 +15,8 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.shares import LearnSpikes, cells_of, hollow, with_spikes
+from noisette.tables.pipeline.step import Sample
 
 KINDS = {"age": "numeric", "gain": "numeric", "ward": "categorical", "id": "ignore"}
 N, EPSILON = 12_000, 4.0

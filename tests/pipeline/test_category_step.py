@@ -17,7 +17,7 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.tables.pipeline import PrivateCategories
 from noisette.tables.pipeline.categories import Coded, LearnCategories, ShownLevels
-from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import Sample
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 

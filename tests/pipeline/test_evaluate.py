@@ -17,7 +17,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
 from noisette.scores import BinaryScores, MulticlassScores, RegressionScores
 from noisette.scores.layouts import layout_for
-from noisette.tables.pipeline.score_table import ScoreTable, counted, table_for
+from noisette.tables.pipeline.shares import ScoreTable, counted, table_for
 from step_canaries import scoring_canary
 from tests.pipeline.spy import Spy, budget, run
 

@@ -17,7 +17,7 @@ from noisette.core.grid import Grid
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables.pipeline.bounds import LearnBounds, least_tail
 from noisette.tables.pipeline.knots import LearnKnots, most_levels, rank_error
-from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.step import Sample
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 SMALL = Grid(0.0, 4.0)
@@ -192,7 +192,7 @@ def test_tails_get_one_knot_each_and_every_level_is_charged(
     for knot, share in zip(found.knots, (1 / 16, 1 / 4, 1 / 2, 3 / 4, 15 / 16), strict=True):
         below, up_to = quantile_of(values, knot)
         assert below - 0.03 <= share <= up_to + 0.03
-    assert len(spy.seen) == step.uses == 4
+    assert len(spy.seen) == sum(n for _, n in step.plan(10.0, adjacency).leaves()) == 4
     charged = [mechanism.epsilon for _, mechanism in spy.seen]
     whole = 2.0 * adjacency.contributions / 10.0
     assert math.hypot(*charged) == pytest.approx(whole)  # costs of bounded range add up squared

@@ -14,8 +14,8 @@ from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE, ZERO_OUT, Adjacency
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.tables.pipeline import PrivateProjection, PrivateSelector
 from noisette.tables.pipeline.projection import LearnSecondMoment
-from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.selector import LearnScores
+from noisette.tables.pipeline.step import Sample
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT, ADD_REMOVE)
 D, R = 3, 2.0

@@ -22,7 +22,7 @@ REFUSALS: dict[str, Refusal] = {
     "entries": Refusal(
         "an entry of X is no finite number",
         ("models/inputs:without_data", "fitting/clipping:clip_factors",
-         "tables/pipeline/rows:RowStep.check",
+         "tables/pipeline/transformer:RowStep.check",
          "fitting/algorithms/records:Records.check", "nn/arrays:as_rows",
          "fitting/algorithms/streaming:_of_arrow"),
     ),
@@ -59,7 +59,7 @@ REFUSALS: dict[str, Refusal] = {
         "a weight lies outside its public range",
         ("models/inputs:vector", "fitting/algorithms/records:Records.check",
          "core/summaries:_weights",
-         "tables/pipeline/sample:Sample.check", "fitting/algorithms/levels:check_rows"),
+         "tables/pipeline/step:Sample.check", "fitting/algorithms/levels:check_rows"),
     ),
     "identifiers": Refusal(
         "an identifier is missing, or identifiers cannot be told apart",

@@ -25,7 +25,7 @@ from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.second_moment import on_public_grid
 from noisette.scores.binary import BinaryScores
 from noisette.scores.layouts import EDGES, BinaryLayout, layout_for
-from noisette.tables.pipeline.score_table import ScoreTable, counted, table_for
+from noisette.tables.pipeline.shares import ScoreTable, counted, table_for
 from noisette.tables.pipeline.step import PreparedStep
 
 _LARGEST_LOSS = math.log(100.0)

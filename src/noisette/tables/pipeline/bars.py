@@ -7,18 +7,14 @@ columns were independent of each other. So bars are model-based, and cost nothin
 post-processing of released values. They say nothing of who happened to be in the table.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from noisette._typing import Floats
 from noisette.tables.pipeline.coordinates import Block, Coordinates
-
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 
 
 @dataclass(frozen=True)
@@ -51,24 +47,18 @@ def read_bars(node: Any, widths: Mapping[str, int], outputs: int) -> dict[str, B
     """Return what `Bars.to_dict` wrote for each column; TypeError or KeyError if it is none."""
     if node is None:
         return None
+    if set(node) != set(widths):
+        raise TypeError
     found = {}
     for name, width in widths.items():
         each = node[name]
         numbers = [*each["centre"], *each["cells"], each["nothing"]]
-        if not all(type(number) is float for number in numbers) or not np.isfinite(numbers).all():
-            raise TypeError
-        if (len(each["centre"]), len(each["cells"])) != (outputs, width):
+        right = (len(each["centre"]), len(each["cells"])) == (outputs, width)
+        right &= all(type(number) is float for number in numbers)
+        if not right or not np.isfinite(numbers).all():
             raise TypeError
         found[name] = Bars(tuple(each["centre"]), tuple(each["cells"]), each["nothing"])
-    if set(node) != set(found):
-        raise TypeError
     return found
-
-
-def mean_bend(mean: float, variance: float) -> float:
-    """Return the mean curvature p (1 - p) of the logistic loss over scores of a normal law."""
-    p = expit(mean + math.sqrt(variance) * _NODES)
-    return float(_WEIGHTS @ (p * (1.0 - p)) / _WEIGHTS.sum())
 
 
 def bars_of(

@@ -18,9 +18,8 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.kinds import Column, Numeric, View
-from noisette.tables.pipeline.numbers import NumbersStep, NumbersTransformer, grids_of
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, exponential_epsilon
+from noisette.tables.pipeline.step import PreparedStep, Sample, exponential_epsilon
+from noisette.tables.pipeline.transformer import NumbersStep, NumbersTransformer, grids_of
 
 _LEAST_TAIL, _LARGEST_TAIL = 0.01, 0.25
 
@@ -51,14 +50,9 @@ class LearnBounds(NumbersStep):
             raise InvalidParameter(f"tail must be a number in (0, 0.5); got {self.tail!r}.")
 
     @property
-    def uses(self) -> int:
-        """How many choices are made: two for each column."""
-        return 2 * len(self.grids)
-
-    @property
     def pure_cost(self) -> float:
         """The pure epsilon of the step at scale 1, for each contribution."""
-        return 2.0 * math.sqrt(self.uses)
+        return 2.0 * math.sqrt(2 * len(self.grids))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -67,8 +61,8 @@ class LearnBounds(NumbersStep):
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return two choices for each column."""
-        epsilon = exponential_epsilon(scale, self.uses, adjacency)
-        return Repeat(Run(Exponential(epsilon)), self.uses)
+        uses = 2 * len(self.grids)
+        return Repeat(Run(Exponential(exponential_epsilon(scale, uses, adjacency))), uses)
 
     def expected(self, prepared: PreparedStep) -> str:
         """Say how many ranks off a bound may be."""

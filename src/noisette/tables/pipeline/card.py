@@ -129,9 +129,24 @@ class _Graph:
             kind = self._types.INT64
             rows = [*column["slots"], column["levels"][""]]  # the last one is for missing cells
             self.parts.append(self._gathered(rows, name))
-        elif "levels" in column:
+        elif "levels" in column:  # its row in a table, the last row for any other text
             kind = self._types.STRING
-            self._levels(column)
+            places: dict[str, int] = {}
+            for row, text in enumerate(column["levels"]):
+                # the texts by which a level is most often written: ONNX has no rule for numbers
+                spellings = [text]
+                if text in ("true", "false"):
+                    spellings += [text.capitalize(), text.upper()]
+                elif re.fullmatch(r"[+-]?\d+", text):
+                    spellings.append(f"{text}.0")
+                for spelling in spellings:
+                    places.setdefault(spelling, row)
+            rows = [*column["levels"].values(), column["other"]]
+            place = self.node(
+                "LabelEncoder", name, domain="ai.onnx.ml", keys_strings=list(places),
+                values_int64s=list(places.values()), default_int64=len(rows) - 1,
+            )  # fmt: skip
+            self.parts.append(self._gathered(rows, place))
         elif "cycle" in column:
             # what a day of the cycle adds; the last row of the table is for missing cells
             rows = [*column["cycle"], column["missing"]]
@@ -174,7 +189,27 @@ class _Graph:
         absent = self.node("IsNaN", cell)
         for code in column["codes"]:
             absent = self.node("Or", absent, self.node("Equal", cell, float(code)))
-        features = self._views(cell, column) if "views" in column else self._hats(cell, column)
+        if "views" in column:
+            found = []
+            for view in column["views"]:
+                value = self._between(cell, view["low"], view["high"])
+                if view["curve"] == "signed-log1p":
+                    grown = self.node("Log", self.node("Add", self.node("Abs", value), 1.0))
+                    value = self.node("Mul", self.node("Sign", value), grown)
+                elif view["curve"] != "linear":
+                    value = self.node("Log", self.node("Add", value, 1.0))
+                value = self.node("Mul", self.node("Sub", value, view["zero"]), view["scale"])
+                found.append(value if view["power"] == 1 else self.node("Mul", value, value))
+            features = self.node("Concat", *found, axis=1)
+        else:  # hats: how far a step was climbed, less how far the next one was
+            knots = np.array(column["knots"])
+            beyond = self.node("Sub", cell, knots[None, :-1])
+            share = self._between(self.node("Div", beyond, np.diff(knots)[None, :]), 0.0, 1.0)
+            none = self.node("Mul", cell, 0.0)
+            # 0 times infinity is NaN: a number beyond all knots is cut before
+            none = self.node("Where", self.node("IsNaN", none), 0.0, none)
+            reached = self.node("Concat", self.node("Add", none, 1.0), share, axis=1)
+            features = self.node("Sub", reached, self.node("Concat", share, none, axis=1))
         adds, square = self._weighed(features, np.array(column["weights"]))
         missing, length = self._sums(column["missing"])
         adds = self.node("Where", absent, np.array([missing]), adds)
@@ -182,49 +217,6 @@ class _Graph:
 
     def _between(self, value: str, low: Any, high: Any) -> str:
         return self.node("Min", self.node("Max", value, low), high)
-
-    def _hats(self, cell: str, column: dict[str, Any]) -> str:
-        """Return the hats: how far a step was climbed, less how far the next one was."""
-        knots = np.array(column["knots"])
-        beyond = self.node("Sub", cell, knots[None, :-1])
-        share = self._between(self.node("Div", beyond, np.diff(knots)[None, :]), 0.0, 1.0)
-        none = self.node("Mul", cell, 0.0)
-        # 0 times infinity is NaN: a number beyond all knots is cut before
-        none = self.node("Where", self.node("IsNaN", none), 0.0, none)
-        reached = self.node("Concat", self.node("Add", none, 1.0), share, axis=1)
-        return self.node("Sub", reached, self.node("Concat", share, none, axis=1))
-
-    def _views(self, cell: str, column: dict[str, Any]) -> str:
-        found = []
-        for view in column["views"]:
-            value = self._between(cell, view["low"], view["high"])
-            if view["curve"] == "signed-log1p":
-                grown = self.node("Log", self.node("Add", self.node("Abs", value), 1.0))
-                value = self.node("Mul", self.node("Sign", value), grown)
-            elif view["curve"] != "linear":
-                value = self.node("Log", self.node("Add", value, 1.0))
-            value = self.node("Mul", self.node("Sub", value, view["zero"]), view["scale"])
-            found.append(value if view["power"] == 1 else self.node("Mul", value, value))
-        return self.node("Concat", *found, axis=1)
-
-    def _levels(self, column: dict[str, Any]) -> None:
-        """Add what a level adds: its row in a table, the last row for any other text."""
-        places: dict[str, int] = {}
-        for row, text in enumerate(column["levels"]):
-            # the texts by which a level is most often written: ONNX has no rule for numbers
-            spellings = [text]
-            if text in ("true", "false"):
-                spellings += [text.capitalize(), text.upper()]
-            elif re.fullmatch(r"[+-]?\d+", text):
-                spellings.append(f"{text}.0")
-            for spelling in spellings:
-                places.setdefault(spelling, row)
-        table = [*column["levels"].values(), column["other"]]
-        place = self.node(
-            "LabelEncoder", column["name"], domain="ai.onnx.ml", keys_strings=list(places),
-            values_int64s=list(places.values()), default_int64=len(table) - 1,
-        )  # fmt: skip
-        self.parts.append(self._gathered(table, place))
 
     def score(self, card: dict[str, Any]) -> str:
         """Return the sum of all parts, cut where the card says so, and the intercept."""

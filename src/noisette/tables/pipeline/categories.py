@@ -7,7 +7,7 @@ all columns together. Everything else is "other"; the most frequent level is the
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -27,9 +27,8 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models import inputs
 from noisette.tables.kinds import Categorical, Column, canonical
-from noisette.tables.pipeline.numbers import EncodingTransformer
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
+from noisette.tables.pipeline.transformer import EncodingTransformer
 
 _SHARE = 0.5  # of delta, for levels that one person alone holds
 
@@ -42,7 +41,7 @@ class Coded:
     texts: Sequence[str]
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> "Coded":
+    def of(cls, texts: Iterable[str]) -> "Coded":
         """Return texts as codes, "" as missing."""
         place: dict[str, int] = {"": -1}
         codes = [place.setdefault(text, len(place) - 1) for text in texts]
@@ -114,8 +113,7 @@ class LearnCategories(Step):
         if self.keys < keys_of(prepared.public):
             # proof: CATEGORY-THRESHOLD
             raise InvalidParameter("a person may hold more levels than was planned for.")
-        lengths = [len(column.codes) for column in records.data]
-        if lengths != [records.count] * self.columns:
+        if [len(column.codes) for column in records.data] != [records.count] * self.columns:
             raise InvalidParameter("there must be one column for each that was planned.")
 
     def run(
@@ -202,6 +200,8 @@ class PrivateCategories(EncodingTransformer):
 
     _released = "levels of categorical columns with noisy counts"
     _refuses = ("columns",)
+    _welcome = ("allow_nan", "categorical", "string")
+    _column = staticmethod(Coded.of)
 
     def __init__(
         self,
@@ -229,15 +229,7 @@ class PrivateCategories(EncodingTransformer):
             _validate.boolean(name, getattr(self, name))
         return LearnCategories(features, _SHARE * public.delta, keys_of(public))
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        texts = self._texts(X, reset=True)
-        weights = self._weights(sample_weight, len(texts))
-        return Sample([Coded.of(column.tolist()) for column in texts.T], weights, count=len(texts))
-
-    def _checked(self, X: Any) -> Any:
-        return self._texts(X, reset=False)
-
-    def _texts(self, X: Any, *, reset: bool) -> NDArray[Any]:
+    def _cells(self, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the text of every cell; "" where it is missing (None, NaN, blank)."""
         # proof: ROW-LOCAL
         coded = [column.coded() for column in inputs.columns(self, X, reset=reset)]
@@ -255,9 +247,3 @@ class PrivateCategories(EncodingTransformer):
         reference = levels[0] if levels and self.drop_reference else None  # else all are "other"
         texts = tuple((level, (level,)) for level in levels)
         return Categorical(name, texts, reference, missing_slot=self.indicate_missing)
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that texts and missing values are welcome."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
-        return tags

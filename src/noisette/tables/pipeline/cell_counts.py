@@ -26,8 +26,8 @@ from noisette.tables import Schema
 from noisette.tables.encoding import names_of
 from noisette.tables.kinds import Cells, Column, canonical
 from noisette.tables.kinds.base import number_codes
-from noisette.tables.pipeline.sample import Sample
 from noisette.tables.pipeline.shares import LearnShares, Spread
+from noisette.tables.pipeline.step import Sample
 from noisette.tables.reading import pieces
 
 STATES = ("missing", "unreadable", "below", "above", "other")
@@ -97,7 +97,6 @@ def count_cells(
         step, public, Sample(spreads, count=count).group(unit), ledger=ledger,
         randomness=randomness, label="noisette plan: counts of odd cells",
     )  # fmt: skip
-    scale = step.prepare(public).scale
     guarantee = trained.permit.guarantee(
         "noisy counts of missing, unreadable, out-of-bounds and unlisted cells",
         public=(
@@ -114,7 +113,7 @@ def count_cells(
         column.name: dict(zip(column.states, sums.tolist(), strict=True))
         for column, sums in zip(columns, trained.released, strict=True)
     }
-    return CellCounts(counted, step.deviation(scale, adjacency), guarantee)
+    return CellCounts(counted, step.deviation(step.prepare(public).scale, adjacency), guarantee)
 
 
 def _states_of(

@@ -9,6 +9,7 @@ hardly anybody has are merged first: rare levels into one, empty hats into a nei
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,38 +31,21 @@ _ROWS = 8192
 
 @dataclass(frozen=True)
 class Block:
-    """What is known of the features of one column.
-
-    Parameters
-    ----------
-    shares : the noisy share of every feature.
-    ordered : whether neighbours in order are alike (hats), else they are levels.
-    filled : for hats with a slot for missing cells, which is then the last feature: the hats of a
-        missing cell.
-    least : features with a smaller share are merged.
-    slot : a slot for missing cells with a smaller share is left out.
-    whole : whether the features of a row add up to 1; else a reference level has none.
-    noise : the deviation of the shares' noise.
-    alike : how alike neighbours in order are.
-    merged, prior : for a pair of columns, the group of every cell, and the prior covariance of
-        their weights.
-    rows : the features of every place that was counted, where these are not features themselves;
-        then `shares` are those of the places.
-
-    """
+    """What is known of the features of one column, or of the cells of a pair of columns."""
 
     features: int
-    shares: Floats
-    ordered: bool = False
-    filled: Floats | None = None
-    least: float = 0.0
-    whole: bool = True
-    noise: float = 0.0
-    alike: float = _ALIKE
-    slot: float = 0.0
-    merged: NDArray[np.intp] | None = None
-    prior: Floats | None = None
-    rows: Floats | None = None
+    shares: Floats  # noisy, of every feature
+    ordered: bool = False  # neighbours in order are alike (hats), else they are levels
+    filled: Floats | None = None  # the hats of a missing cell, whose slot is the last feature
+    least: float = 0.0  # features with a smaller share are merged
+    whole: bool = True  # the features of a row add up to 1; else a reference level has none
+    noise: float = 0.0  # the deviation of the shares' noise
+    alike: float = _ALIKE  # how alike neighbours in order are
+    slot: float = 0.0  # a slot for missing cells with a smaller share is left out
+    merged: NDArray[np.intp] | None = None  # for a pair, the group of every cell
+    prior: Floats | None = None  # for a pair, the prior covariance of the weights of its cells
+    rows: Floats | None = None  # the features of every place that was counted, where `shares` are
+    # those of places and not of features
 
     @property
     def width(self) -> int:
@@ -80,16 +64,14 @@ class Block:
         kept = p >= self.least
         out = np.full(self.features, -1, dtype=np.intp)
         names = np.flatnonzero(kept[:hats])
+        out[names] = np.arange(len(names))
         if self.ordered:
             if len(names) == 0:
                 return out
-            out[names] = np.arange(len(names))
             apart = np.abs(np.arange(hats)[:, None] - names[None, :])
             # Of two neighbours at the same distance the commoner one: a spike stands alone.
-            nearest = (apart - p[names] / (1.0 + np.abs(p[names]))).argmin(axis=1)
-            out[:hats] = out[names[nearest]]
+            out[:hats] = (apart - p[names] / (1.0 + np.abs(p[names]))).argmin(axis=1)
         else:
-            out[names] = np.arange(len(names))
             out[np.flatnonzero(~kept[:hats])] = len(names)  # the rare ones together
         if hats < self.features and p[-1] >= max(self.slot, self.least):
             out[-1] = out.max() + 1
@@ -195,13 +177,12 @@ def coordinates(
     left of each after whitening; None keeps all.
     """
     moments = list(map(moment_of, blocks))
-    d = sum(len(moment.mean) for moment in moments)
-    total = sum(moment.trace() for moment in moments)
-    ridge = floor * _SPREAD * max(total, 0.1) / max(d, 1)
+    d = sum(map(len, map(attrgetter("mean"), moments)))
+    ridge = floor * _SPREAD * max(sum(map(ShareMoment.trace, moments)), 0.1) / max(d, 1)
     if wide:
         return _sparsely(moments, ridge, slack, intercept)
-    turned = [np.linalg.eigh(moment.covariance()) for moment in moments]
-    values = np.maximum(np.concatenate([each for each, _ in turned] or [np.zeros(0)]), 0.0)
+    turned = list(map(np.linalg.eigh, map(ShareMoment.covariance, moments)))
+    values = np.maximum(np.concatenate([np.zeros(0), *map(itemgetter(0), turned)]), 0.0)
     order = np.argsort(-values)
     left = values[order] / (values[order] + ridge)
     kept = np.zeros(d, dtype=bool)
@@ -232,7 +213,7 @@ def coordinates(
         bound,
         float(np.float32(intercept)),
         spectrum,
-        tuple(each.shape[1] for each in maps),
+        tuple(map(len, centres)),
         np.concatenate(quiet or [np.zeros(0)]) * uncut,
         np.concatenate(doubts or [np.zeros(0)]),
     )
@@ -258,7 +239,7 @@ def _sparsely(
     return Coordinates(
         sparse.csr_matrix(sparse.block_diag(maps)), np.zeros(len(spectrum)),
         _bound(slack, spectrum), float(np.float32(intercept)), spectrum,
-        tuple(each.shape[1] for each in maps), spectrum, sparse=True,
+        tuple(map(len, spectra)), spectrum, sparse=True,
     )  # fmt: skip
 
 
@@ -299,29 +280,6 @@ class ShareMoment(NamedTuple):
         return float(np.trace(self.covariance()))
 
 
-def _smoothing(block: Block, group: NDArray[np.intp], size: int) -> Floats | None:
-    """Return the root of the prior covariance of a column's weights; None if it is 1.
-
-    Neighbouring hats have like weights: 0.9 (1 - |i - j| / (m - 1)) + 0.1 [i = j]; all others are
-    independent. A public linear change of coordinates.
-    """
-    if block.prior is not None:
-        members = (group[:, None] == np.arange(size)) / np.maximum(
-            np.bincount(group[group >= 0], minlength=size), 1
-        )
-        prior = np.asarray(members.T @ block.prior @ members)
-    else:
-        hats = block.features - (block.filled is not None)
-        m = int(group[:hats].max(initial=-1)) + 1
-        if not block.ordered or m < 2:
-            return None
-        prior = np.eye(size)
-        apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
-        prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
-    values, vectors = np.linalg.eigh(prior)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-
-
 def moment_of(block: Block) -> ShareMoment:
     """Return the moments of a column's groups."""
     group = block.groups()
@@ -339,15 +297,27 @@ def moment_of(block: Block) -> ShareMoment:
     p = np.maximum(np.bincount(group[used], weights=block.shares[used], minlength=size), 0.0)
     total = float(p.sum())
     p /= max(total, 1e-12) if block.whole else max(total, 1.0)
-    smooth = _smoothing(block, group, size)
+    # Neighbouring hats have like weights: 0.9 (1 - |i - j| / (m - 1)) + 0.1 [i = j]; all others
+    # are independent. The root of that prior is a public linear change of coordinates.
+    prior, smooth = None, None
+    m = int(group[: block.features - (block.filled is not None)].max(initial=-1)) + 1
+    if block.prior is not None:
+        counts = np.bincount(group[used], minlength=size)
+        members = (group[:, None] == np.arange(size)) / np.maximum(counts, 1)
+        prior = np.asarray(members.T @ block.prior @ members)
+    elif block.ordered and m > 1:
+        prior = np.eye(size)
+        apart = np.abs(np.arange(m)[:, None] - np.arange(m)) / (m - 1.0)
+        prior[:m, :m] = block.alike * (1.0 - apart) + (1.0 - block.alike) * np.eye(m)
+    if prior is not None:
+        values, vectors = np.linalg.eigh(prior)
+        smooth = np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
     last = int(group[-1]) if len(group) else -1
     if block.filled is None or last < 0:
         return ShareMoment(merge, p, p, block.noise, smooth=smooth)
     # A missing cell has the hats of the centre and the indicator.
     filled = block.filled[used[:-1]]
     missing = np.asarray(np.bincount(group[used][:-1], filled, minlength=size), dtype=float)
-    missing[last] = 1.0
-    share = float(p[last])
-    rest = p.copy()
-    rest[last] = 0.0
+    missing[last], share = 1.0, float(p[last])
+    rest = np.where(np.arange(size) == last, 0.0, p)
     return ShareMoment(merge, rest + share * missing, rest, block.noise, share, missing, smooth)

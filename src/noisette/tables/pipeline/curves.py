@@ -185,28 +185,27 @@ def plotted(
                       ha="center", fontsize=8)  # fmt: skip
         axes.grid(alpha=0.3, lw=0.5)
     for axes, surface in zip(pictures[len(curves) :], surfaces, strict=False):
-        _map(figure, axes, surface, unit)
+        # a heat map; of several classes, of the last one; a dot is no more than noise
+        value = surface.value if surface.value.ndim == 2 else surface.value[:, :, -1]
+        value = np.where(surface.known, value, np.nan)
+        most = float(np.nanmax(np.abs(value))) if surface.known.any() else 1.0
+        shown = axes.imshow(
+            value, origin="lower", aspect="auto", cmap="PuOr_r", vmin=-most, vmax=most
+        )
+        axes.set_facecolor("#dcdad4")  # too few rows
+        doubt = np.argwhere(np.abs(value) <= 2.0 * surface.deviation)
+        axes.plot(doubt[:, 1], doubt[:, 0], ".", color="#6b675f", ms=1.5)
+        for axis, labels in zip((axes.yaxis, axes.xaxis), surface.labels, strict=True):
+            places = np.linspace(0, len(labels) - 1, min(len(labels), 6)).round().astype(int)
+            places = np.unique(places)
+            axis.set_ticks(places, [labels[k] for k in places], fontsize=7)
+        axes.set_ylabel(surface.columns[0], fontsize=8)
+        axes.set_xlabel(surface.columns[1], fontsize=8)
+        axes.set_title(surface.name, fontsize=10)
+        figure.colorbar(shown, ax=axes, label=unit)
     for row in range(-(-len(curves) // _ACROSS)):
         pictures[row * _ACROSS].set_ylabel(unit)
     return figure
-
-
-def _map(figure: Any, axes: Any, surface: "PairSurface", unit: str) -> None:
-    """Draw a heat map; of several classes, of the last one. A dot is no more than noise."""
-    value = surface.value if surface.value.ndim == 2 else surface.value[:, :, -1]
-    value = np.where(surface.known, value, np.nan)
-    most = float(np.nanmax(np.abs(value))) if surface.known.any() else 1.0
-    shown = axes.imshow(value, origin="lower", aspect="auto", cmap="PuOr_r", vmin=-most, vmax=most)
-    axes.set_facecolor("#dcdad4")  # too few rows
-    doubt = np.argwhere(np.abs(value) <= 2.0 * surface.deviation)
-    axes.plot(doubt[:, 1], doubt[:, 0], ".", color="#6b675f", ms=1.5)
-    for axis, labels in zip((axes.yaxis, axes.xaxis), surface.labels, strict=True):
-        places = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), 6)).round().astype(int))
-        axis.set_ticks(places, [labels[k] for k in places], fontsize=7)
-    axes.set_ylabel(surface.columns[0], fontsize=8)
-    axes.set_xlabel(surface.columns[1], fontsize=8)
-    axes.set_title(surface.name, fontsize=10)
-    figure.colorbar(shown, ax=axes, label=unit)
 
 
 def _draw(axes: Any, curve: ColumnCurve) -> None:

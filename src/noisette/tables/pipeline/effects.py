@@ -51,13 +51,13 @@ def effects_in(fitted: TableModel) -> list[Effect]:
     outputs, found = list(map(str, getattr(fitted.model, "classes_", ()))), []
     for curve in curves_in(fitted):
         value = curve.value if curve.value.ndim == 2 else curve.value[:, None]
-        missing = None if curve.missing is None else np.atleast_1d(curve.missing).tolist()
         found.append(
             Effect(
                 curve.column, curve.labels, value.T.tolist(),
                 () if curve.kind == "levels" else curve.at,
                 None if curve.deviation is None else curve.deviation.tolist(),
-                missing, curve.missing_deviation, outputs if value.shape[1] > 1 else (),
+                None if curve.missing is None else np.atleast_1d(curve.missing).tolist(),
+                curve.missing_deviation, outputs if value.shape[1] > 1 else (),
                 score_unit(fitted.model), curve.note,
             )
         )  # fmt: skip
@@ -111,8 +111,7 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
         first, second = surface.labels
         for i, j in np.ndindex(len(first), len(second)):
             if surface.known[i, j]:
-                at = f"{first[i]}, {second[j]}"
-                noise = surface.deviation[i, j]
+                at, noise = f"{first[i]}, {second[j]}", surface.deviation[i, j]
                 found.append(_entry(surface.name, at, surface.value[i, j], noise))
     return found
 

@@ -19,9 +19,9 @@ from noisette.fitting.partitions.collections import is_dask, parted
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
-from noisette.scores.layouts import Layout, RegressionLayout, layout_for
+from noisette.scores.layouts import RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
-from noisette.tables.pipeline.score_table import codes_of, counted, table_for
+from noisette.tables.pipeline.shares import codes_of, counted, table_for
 
 _MODEL_GIVEN = (
     "The model is taken as given: it was released before, and it scores every row by itself. If "
@@ -129,20 +129,22 @@ def evaluate(
     with np.errstate(all="ignore"):
         codes = codes_of(layout, model, X, y)
         summed(len, codes[0])  # what cannot be scored is said before anything is charged
-        sample = counted(layout, codes, weights).group(unit)
         trained = train(
-            step, prepared.public, sample, ledger=ledger, randomness=randomness, label="evaluate",
-            model=type(model).__name__,
+            step, prepared.public, counted(layout, codes, weights).group(unit), ledger=ledger,
+            randomness=randomness, label="evaluate", model=type(model).__name__,
         )  # fmt: skip
     found = layout.scores(
         trained.released, deviation=step.deviation(prepared.scale, relation), notes=layout.notes
     )
     asked = ["target" if isinstance(layout, RegressionLayout) else "truth"]
     asked += ["weights"] * (weights is not None) + list(unit.refusals)
-    notes = (*unit.notes, *stated(asked), *layout.notes)
     guarantee = trained.permit.guarantee(
         "a noisy table of labels and scores",
-        public=_facts(public, layout, population), notes=(_MODEL_GIVEN, *notes),
+        public=(
+            *size_facts(public, population), "the model and its labels",
+            f"the {' + '.join(map(str, layout.sizes))} cells of the table",
+            "all parameters and the program",
+        ), notes=(_MODEL_GIVEN, *unit.notes, *stated(asked), *layout.notes),
         proofs=trained.proofs, max_rows=unit.max_rows,
     )  # fmt: skip
     return replace(found, privacy_=guarantee)
@@ -178,11 +180,3 @@ def _public(unit: Unit, population: int | None, **budget: Any) -> PublicBudget:
     if public.grouped:  # how many rows persons have together is private, and needs no bound here
         return public
     return replace(public, most=unit.known(public.adjacency, population)["most"])
-
-
-def _facts(public: PublicBudget, layout: Layout, population: int | None) -> tuple[str, ...]:
-    cells = " + ".join(map(str, layout.sizes))
-    return (
-        *size_facts(public, population), "the model and its labels",
-        f"the {cells} cells of the table", "all parameters and the program",
-    )  # fmt: skip

@@ -25,9 +25,8 @@ from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.kinds import Column, Hats
-from noisette.tables.pipeline.numbers import NumbersStep, NumbersTransformer, grids_of
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, exponential_epsilon
+from noisette.tables.pipeline.step import PreparedStep, Sample, exponential_epsilon
+from noisette.tables.pipeline.transformer import NumbersStep, NumbersTransformer, grids_of
 
 _DEEPEST = 5
 _WITHOUT_SIZE = 3
@@ -66,11 +65,6 @@ class LearnKnots(NumbersStep):
     proofs: ClassVar[tuple[str, ...]] = ("QUANTILE-TREE", "ROW-LOCAL")
 
     @property
-    def uses(self) -> int:
-        """How many choices are made: one for each column and level."""
-        return len(self.grids) * (self.levels + self.tails)
-
-    @property
     def notes(self) -> tuple[str, ...]:
         """How many knots there may be."""
         return (f"Every column has up to {2**self.levels - 1} knots.",)
@@ -96,7 +90,8 @@ class LearnKnots(NumbersStep):
 
     def expected(self, prepared: PreparedStep) -> str:
         """Say how many ranks off a knot may be."""
-        error = rank_error(prepared.scale, self.uses, prepared.public.adjacency)
+        uses = len(self.grids) * (self.levels + self.tails)
+        error = rank_error(prepared.scale, uses, prepared.public.adjacency)
         return (
             f"Each knot is off by about {error:.3g} ranks, or by up to {NATS * error:.3g} where "
             "nothing is known of the size of the numbers."
@@ -110,8 +105,7 @@ class LearnKnots(NumbersStep):
         adjacency, part = prepared.public.adjacency, rows
         whole = exponential_epsilon(prepared.scale, len(self.grids), adjacency)
         for level, share in enumerate(self._parts):
-            error = 2.0 * median_move(adjacency) / (whole * math.sqrt(share))
-            if part / 2.0 < _REACH * error:
+            if part / 2.0 < _REACH * (2.0 * median_move(adjacency) / (whole * math.sqrt(share))):
                 return level
             part /= 2.0 if level < self.levels - 1 else 1.0
         return self.levels
@@ -127,8 +121,7 @@ class LearnKnots(NumbersStep):
     def _column(self, ranks: Ranks, grid: Grid, adjacency: Adjacency, passage: Passage) -> Knots:
         chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         closed: set[int] = set()  # the left ends of parts in which no knot was chosen
-        median = None
-        inner = chosen
+        median, inner = None, chosen
         for level in range(self.levels + self.tails):
             mechanism = passage.leaf(level).mechanism
             assert isinstance(mechanism, Exponential)

@@ -114,5 +114,4 @@ def run_last(work: Any, coords: Any, passage: Any) -> Any:
     found = np.zeros((theta.shape[0], own))
     kept = min(own, public.features)
     found[:, own - kept :] = theta[:, public.features - kept :]
-    noise = None if inner.weight_noise is None else inner.weight_noise / coords.norm
-    return found, noise
+    return found, None if inner.weight_noise is None else inner.weight_noise / coords.norm

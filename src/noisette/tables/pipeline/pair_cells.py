@@ -48,11 +48,10 @@ class PairView:
         """Return the place in the grid and the value of every product, row by row."""
         # proof: ROW-LOCAL
         known = {column.name: column for column in columns}
-        first, second = (
+        return products(*(
             view_of(known[name], cells[name], kept)
             for name, kept in zip(self.columns, self.kept, strict=True)
-        )
-        return products(first, second)
+        ))  # fmt: skip
 
 
 def view_of(column: Column, cells: Cells, kept: Sequence[int]) -> Floats:

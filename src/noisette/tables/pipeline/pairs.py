@@ -3,7 +3,6 @@
 `PairSurface` has what two columns add together to the score, in their own units, with its noise.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +11,6 @@ import numpy as np
 from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
-from noisette.tables.kinds import Cells, Column
-from noisette.tables.pipeline.bars import Bars
 from noisette.tables.pipeline.curves import LABELS
 from noisette.tables.pipeline.pair_cells import PairView
 
@@ -47,6 +44,17 @@ class ColumnPair(PairView):
             "deviation": self.deviation.tolist(),
         }  # fmt: skip
 
+    def surface(self, schema: Schema) -> "PairSurface":
+        """Return what it adds, in the units of its columns: post-processing of released values."""
+        first, second = (schema.by_name[name].points for name in self.columns)
+        down, across = self.kept
+        at = tuple(map(first.at.__getitem__, down)), tuple(map(second.at.__getitem__, across))
+        value = np.moveaxis(self.weights - np.array(self.centre)[:, None, None], 0, -1)
+        value = value[:, :, 0] if value.shape[2] == 1 else value
+        known = (self.weights != 0.0).any(axis=0)  # cells that are left out have no weight
+        forms = first.form, second.form
+        return PairSurface(self.columns, forms, at, value, self.deviation, known)
+
     @classmethod
     def read(cls, node: Any, schema: Schema, outputs: int) -> "ColumnPair":
         """Return what `to_dict` wrote; TypeError, ValueError or KeyError if it is none."""
@@ -62,10 +70,10 @@ class ColumnPair(PairView):
         for name, each in found.items():
             if each.shape != wanted[name] or not np.isfinite(each).all():
                 raise TypeError
-        centre = tuple(found["centre"].tolist())
         return cls(
-            (first, second), (kept[0], kept[1]), found["weights"], centre, found["deviation"]
-        )
+            (first, second), (kept[0], kept[1]), found["weights"],
+            tuple(found["centre"].tolist()), found["deviation"],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,50 +141,9 @@ def checked_pairs(pairs: Any, schema: Schema) -> tuple[tuple[str, str], ...]:
                 raise InvalidParameter(f"pairs: the model uses no column {name!r}.")
             if known[name].unpaired:
                 raise InvalidParameter(f"pairs: column {name!r} {known[name].unpaired}.")
-        if {first, second} in [set(other) for other in found]:
+        if {first, second} in map(set, found):
             raise InvalidParameter(f"the pair of {first!r} and {second!r} is stated twice.")
         found.append((first, second))
     if len(found) > _MOST_PAIRS:
         raise InvalidParameter(f"at most {_MOST_PAIRS} pairs can be used; got {len(found)}.")
-    return tuple(found)
-
-
-def pair_scores(
-    columns: Sequence[Column], cells: Mapping[str, Cells], pairs: Sequence[ColumnPair]
-) -> Any:
-    """Return what pairs add to each output, shape (n, outputs); 0 without pairs."""
-    total: Any = 0.0
-    for pair in pairs:
-        places, values = pair.entries(columns, cells)
-        weights = pair.weights.reshape(len(pair.weights), -1)
-        total = total + np.einsum("onk,nk->no", weights[:, places], values)
-    return total
-
-
-def filled_pairs(
-    views: Sequence[PairView], coef: Floats, bars: Sequence[Bars]
-) -> tuple[ColumnPair, ...]:
-    """Return the pairs with their weights and the noise of every cell."""
-    found = []
-    for pair, bar in zip(views, bars, strict=True):
-        own, coef = np.split(np.asarray(coef), [pair.features], axis=1)
-        weights = own.reshape(len(own), *pair.shape)
-        deviation = np.array(bar.cells).reshape(pair.shape)
-        found.append(ColumnPair(pair.columns, pair.kept, weights, bar.centre, deviation))
-    return tuple(found)
-
-
-def surfaces_of(schema: Schema, pairs: Sequence[ColumnPair]) -> tuple[PairSurface, ...]:
-    """Return the surface of every pair: post-processing of released values."""
-    found = []
-    for pair in pairs:
-        first, second = (schema.by_name[name].points for name in pair.columns)
-        down, across = pair.kept
-        at = tuple(first.at[k] for k in down), tuple(second.at[k] for k in across)
-        value = np.moveaxis(pair.weights - np.array(pair.centre)[:, None, None], 0, -1)
-        value = value[:, :, 0] if value.shape[2] == 1 else value
-        known = (pair.weights != 0.0).any(axis=0)  # cells that are left out have no weight
-        found.append(
-            PairSurface(pair.columns, (first.form, second.form), at, value, pair.deviation, known)
-        )
     return tuple(found)

@@ -18,9 +18,8 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.second_moment import second_moment
 from noisette.fitting.clipping import clip_rows
-from noisette.tables.pipeline.rows import RowStep, RowsTransformer
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep
+from noisette.tables.pipeline.step import PreparedStep, Sample
+from noisette.tables.pipeline.transformer import RowStep, RowsTransformer
 
 
 @dataclass(frozen=True)

@@ -36,71 +36,31 @@ _KNOTS, _COUNTS, _PURE_COUNTS = 0.08, 0.10, 0.07  # of the budget
 class TableRecipe:
     """Public choices of one table's training.
 
-    Parameters
-    ----------
-    depth : int
-        Numbers get up to 2^depth - 1 knots.
-    tails : int
-        How often the lowest and the highest part are halved besides, for one knot in each tail.
-    knots, levels, shares : float
-        Parts of the budget for knots, unknown levels and shares: of mu squared, and of epsilon
-        where delta = 0. What is left is for the model.
-    atoms : float
-        Part of delta for levels that one person alone holds.
-    floor : float
-        Ridge of the whitener, in units of the mean variance of a feature.
-    room : float
-        The regularisation, in units of the least at which the determinant is free.
-    intercept : float
-        The constant column, in units of a typical feature after whitening.
-    signal : float
-        Typical variance of the scores, which decides how strongly noisy weights are shrunk.
-    slack : float
-        The norm bound of whitened rows, in units of their root mean square.
-    rare, sure : float
-        Levels are told apart above this share, and above so many deviations of its noise.
-    truncated : bool
-        Whether directions that noise would drown are left out: pure noise grows with their number.
-    tail : float
-        For numbers to predict, the share of values to leave beyond each limit that is bought.
-    bent : float
-        For numbers to predict, the part of epsilon that the determinant may cost.
-    spikes : float
-        Part of the budget for numbers that many people share, in columns whose knots are few.
-    alike : float
-        How alike neighbouring knots are, between 0 and 1.
-    public_knots : int
-        Where bounds are public, so many knots between them instead of bought ones; 0 buys.
-    cells : int
-        How many knots a number has in a pair of columns; 0 leaves pairs out.
-    together, rare_cells : float
-        The prior variance of a pair's cell, in units of that of a column's feature, and the share
-        below which a cell is left out.
-
+    Parts of the budget are parts of mu squared, and of epsilon where delta = 0; what is left is for
+    the model.
     """
 
-    depth: int
-    knots: float
-    levels: float
-    shares: float
-    tails: int = 0
-    atoms: float = 0.1
-    floor: float = 1.0
-    room: float = 1.5
-    intercept: float = 1.5
-    signal: float = 0.35
-    slack: float = 0.9
-    rare: float = 0.005
-    sure: float = 2.0
-    public_knots: int = 0
-    truncated: bool = False
-    tail: float = 0.01
-    bent: float = 0.1
-    spikes: float = 0.0
-    alike: float = 0.9
-    cells: int = 0
-    together: float = 1.0
-    rare_cells: float = 0.002
+    depth: int  # numbers get up to 2^depth - 1 knots
+    knots: float  # part of the budget
+    levels: float  # part of the budget, for levels that nobody listed
+    shares: float  # part of the budget
+    tails: int = 0  # how often the outer parts are halved besides, for one knot in each tail
+    atoms: float = 0.1  # part of delta for levels that one person alone holds
+    floor: float = 1.0  # ridge of the whitener, in units of the mean variance of a feature
+    room: float = 1.5  # regularisation, in units of the least at which the determinant is free
+    intercept: float = 1.5  # the constant column, in units of a typical feature after whitening
+    signal: float = 0.35  # typical variance of scores: how strongly noisy weights are shrunk
+    slack: float = 0.9  # the norm bound of whitened rows, in units of their root mean square
+    rare: float = 0.005  # levels are told apart above this share,
+    sure: float = 2.0  # and above so many deviations of its noise
+    public_knots: int = 0  # so many between public bounds instead of bought ones; 0 buys
+    truncated: bool = False  # leave out what noise would drown: pure noise grows with directions
+    tail: float = 0.01  # of a number to predict: the share beyond each limit that is bought,
+    bent: float = 0.1  # and the part of epsilon that the determinant may cost
+    spikes: float = 0.0  # part of the budget for numbers that many share, where knots are few
+    cells: int = 0  # how many knots a number has in a pair of columns; 0 leaves pairs out
+    together: float = 1.0  # the prior variance of a pair's cell, in units of a feature's
+    rare_cells: float = 0.002  # the share below which a cell is left out
 
     @property
     def model(self) -> float:

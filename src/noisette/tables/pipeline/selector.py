@@ -29,9 +29,8 @@ from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses.rows import Rows
 from noisette.models import inputs
 from noisette.models.outputs import labels_fact
-from noisette.tables.pipeline.rows import RowStep, RowsTransformer
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
+from noisette.tables.pipeline.transformer import RowStep, RowsTransformer
 
 _COUNT = 0.35  # what every row adds to the count, in units of the norm bound
 _BITS = 22  # sums of 2^30 rows are exact
@@ -43,15 +42,6 @@ class ClassMeans:
 
     sums: tuple[tuple[float, ...], ...]
     counts: tuple[float, ...]
-
-    @property
-    def scores(self) -> Floats:
-        """The spread of the class means of each column, weighted by the sizes of the classes."""
-        counts = np.array(self.counts)[:, None]
-        share = counts / counts.sum()
-        means = np.array(self.sums) / counts
-        around = means - (share * means).sum(axis=0)
-        return np.asarray(np.sqrt((share * around**2).sum(axis=0)))
 
 
 @dataclass(frozen=True)
@@ -83,16 +73,8 @@ class LearnScores(RowStep):
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> ClassMeans:
         """Return the noisy sums and counts of all classes."""
-        sums = self._sums(sample, prepared.public.adjacency)
-        noisy = passage.release(sums).reshape(self.classes, self.features + 1)
-        counts = np.maximum(np.asarray(noisy[:, -1]) / (_COUNT * float(self.bound)), 1.0)
-        return ClassMeans(tuple(map(tuple, noisy[:, :-1].tolist())), tuple(counts.tolist()))
-
-    def _sums(self, sample: Sample, adjacency: Adjacency) -> Bounded:
-        """Return sum w x of the rows of each class, with a column of `_COUNT` R.
-
-        Every record adds to one class only. Rows are cut to norm R, whatever they were.
-        """
+        # sum w x of the rows of each class, with a column of `_COUNT` R; every record adds to one
+        # class only, and rows are cut to norm R, whatever they were
         # proof: CLASS-SUMS
         bound, labels, weights = float(self.bound), sample.labels, sample.weights
         assert labels is not None
@@ -108,10 +90,13 @@ class LearnScores(RowStep):
                 mine = np.flatnonzero(labels[where] == number)
                 total[number, :-1] += np.asarray(share[mine].sum(axis=0)).ravel()
                 total[number, -1] += added[mine].sum()
-        move = 2.0 * bound
+        move, adjacency = 2.0 * bound, prepared.public.adjacency
         if adjacency is not Adjacency.REPLACE_ONE:
             move = math.hypot(bound, extra) * (1.0 + 2.0**-50)
-        return Bounded(total.ravel(), adjacency, "CLASS-SUMS", l2=move)
+        noisy = passage.release(Bounded(total.ravel(), adjacency, "CLASS-SUMS", l2=move))
+        noisy = noisy.reshape(self.classes, self.features + 1)
+        counts = np.maximum(np.asarray(noisy[:, -1]) / (_COUNT * float(self.bound)), 1.0)
+        return ClassMeans(tuple(map(tuple, noisy[:, :-1].tolist())), tuple(counts.tolist()))
 
 
 class PrivateSelector(RowsTransformer):
@@ -158,6 +143,7 @@ class PrivateSelector(RowsTransformer):
 
     _released = "sums of rows and numbers of records of every class"
     _refuses = ("entries", "labels")
+    _needs_labels = True
 
     def __init__(
         self,
@@ -191,9 +177,12 @@ class PrivateSelector(RowsTransformer):
 
     @property
     def scores_(self) -> Floats:
-        """The private score of every column."""
+        """The spread of the class means of each column, weighted by the sizes of the classes."""
         check_is_fitted(self, "released_")
-        return np.asarray(self.released_.scores)
+        counts = np.array(self.released_.counts)[:, None]
+        share, means = counts / counts.sum(), np.array(self.released_.sums) / counts
+        around = means - (share * means).sum(axis=0)
+        return np.asarray(np.sqrt((share * around**2).sum(axis=0)))
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
         """Return which columns are kept, as a mask or as indices.
@@ -217,9 +206,3 @@ class PrivateSelector(RowsTransformer):
 
     def _names_out(self, names: NDArray[Any]) -> list[str]:
         return [str(name) for name in names[self.get_support(indices=True)]]
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that labels are needed."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

@@ -6,26 +6,32 @@ means, and with them the second moment inside of each column, for the price of c
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from noisette._typing import Floats, Indices
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.core.grid import Grid
 from noisette.core.mechanisms import Gaussian, LaplaceVector
+from noisette.core.parts import is_parted, summed
 from noisette.core.plans import Plan, Run
 from noisette.core.summaries import count_move
 from noisette.errors import InvalidData
 from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.second_moment import on_public_grid
+from noisette.fitting.partitions.lazily import for_workers
+from noisette.scores.layouts import Layout, places_of
 from noisette.tables.frame import Frame
 from noisette.tables.kinds.base import Entries
-from noisette.tables.pipeline.sample import Sample
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
 
 _BITS = 22  # sums of 2^30 rows are exact
 _BLOCK = 1 << 16
@@ -102,6 +108,8 @@ class LearnShares(Step):
     summary: ClassVar[str] = "how rows spread over hats, public levels and labels"
     pure: ClassVar[bool] = True
     proofs: ClassVar[tuple[str, ...]] = ("HISTOGRAM", "EXACT-SUM", "ROW-LOCAL")
+    says: ClassVar[str] = "Each share gets noise of about {0:.3g} rows."
+    """What the noise does, given its deviation and the least count that stands out of it."""
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return one noisy vector."""
@@ -116,15 +124,14 @@ class LearnShares(Step):
     def expected(self, prepared: PreparedStep) -> str:
         """Say how many rows off a sum may be."""
         sigma = self.deviation(prepared.scale, prepared.public.adjacency)
-        return f"Each share gets noise of about {sigma:.3g} rows."
+        return self.says.format(sigma, _SURE * sigma)
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Floats, ...]:
         """Return the noisy sums of every column."""
-        adjacency = prepared.public.adjacency
         if len(sample.data) != self.columns:
             # proof: PLAN-BEFORE-LOOK
             raise InvalidData("there must be one column for each that was planned.")
-        sums: list[Floats] = []
+        adjacency, sums = prepared.public.adjacency, []
         for column in sample.data:
             sums.append(column.checked_sums(sample.count, sample.weights))
         value = np.concatenate(sums)
@@ -138,7 +145,7 @@ class LearnShares(Step):
         return tuple(np.split(passage.release(bounded), np.cumsum(list(map(len, sums)))[:-1]))
 
 
-# --- single numbers that many people share ------------------------------------------------------
+# --- single numbers that many people share ----------------------------------------------------
 
 # Deviations of the noise: between the knots, where numbers are, few empty candidates pass; beyond
 # them hardly any of 16,563.
@@ -160,11 +167,7 @@ class LearnSpikes(LearnShares):
 
     name: ClassVar[str] = "spikes"
     summary: ClassVar[str] = "single numbers that many people share"
-
-    def expected(self, prepared: PreparedStep) -> str:
-        """Say how many rows must share a number."""
-        sigma = self.deviation(prepared.scale, prepared.public.adjacency)
-        return f"A number that fewer than about {_SURE * sigma:.3g} rows share is hardly seen."
+    says: ClassVar[str] = "A number that fewer than about {1:.3g} rows share is hardly seen."
 
 
 def cells_of(values: Floats, grid: Grid) -> Spread:
@@ -198,3 +201,75 @@ def with_spikes(knots: list[float], counts: Floats, sigma: float, grid: Grid) ->
     around = np.unique((places[:, None] + np.arange(-1, 2)).ravel())
     around = around[(around >= 0) & (around < len(points))]
     return sorted({*knots, *points[around].tolist()})
+
+
+# --- one noisy table of (label) x (score bin), which pays for every score -------------------------
+
+
+@dataclass(frozen=True)
+class ScoreTable(LearnShares):
+    """Release the counts of all cells of a layout."""
+
+    name: ClassVar[str] = "scores"
+    summary: ClassVar[str] = "how labels and scores of test rows fall into cells"
+    proofs: ClassVar[tuple[str, ...]] = (*LearnShares.proofs, "SCORE-TABLE")
+    says: ClassVar[str] = "Each cell of the table gets noise of about {0:.3g} rows."
+
+
+def table_for(
+    layout: Layout, public: PublicBudget, *, pure: bool = True
+) -> tuple[ScoreTable, PreparedStep]:
+    """Return the step with the least noise for the budget, from public facts.
+
+    Cells are disjoint, so one person moves the counts by little also in l1, and Laplace noise is
+    usually the smaller one; `pure` says whether it may be used where a delta allows the other.
+    """
+    columns, found = len(layout.sizes), []
+    laws = [True] if pure or public.delta == 0.0 else []
+    for exact in laws if public.delta == 0.0 else [*laws, False]:
+        step = ScoreTable(columns, exact_pure=exact)
+        prepared = step.prepare(replace(public, delta=0.0) if exact else public)
+        found.append((step.deviation(prepared.scale, public.adjacency), step, prepared))
+    _, step, prepared = min(found, key=itemgetter(0))
+    return step, prepared
+
+
+class CodeSpread:
+    """The cells of rows in partitions, counted where they lie."""
+
+    def __init__(self, codes: Any, features: int) -> None:
+        self._codes, self._features = codes, features
+
+    def checked_sums(self, count: int, weights: Any) -> Floats:
+        """Return the exact sum of every cell, after a check in every part."""
+        size = self._features
+        # proof: EXACT-SUM
+        found: Floats = summed(
+            lambda own, shares: Spread(places_of(own), size).checked_sums(len(own), shares),
+            self._codes, weights,
+        )  # fmt: skip
+        return found
+
+
+def codes_of(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
+    """Return the cells of every row; where rows are in partitions, when they are asked for."""
+    if not is_parted(X):
+        found: list[Any] = layout.codes(model, X, y)
+        return found
+    whole = X.apply(partial(_part_codes, layout, for_workers(model)), (y,), y.shape)
+    return [whole.apply(itemgetter(k), (), None) for k in range(len(layout.sizes))]
+
+
+def _part_codes(layout: Layout, model: Any, X: Any, y: Any) -> Any:
+    if len(y) == 0:  # which many a model refuses
+        return [np.zeros(0, dtype=np.intp) for _ in layout.sizes]
+    return layout.codes(model, X, y)
+
+
+def counted(layout: Layout, codes: Sequence[NDArray[Any]], weights: Any) -> Sample:
+    """Return what the step looks at: the cell of every row, or its shares in two; -1 has none."""
+    spreads = [
+        CodeSpread(column, size) if is_parted(column) else Spread(places_of(column), size)
+        for column, size in zip(codes, layout.sizes, strict=True)
+    ]
+    return Sample(spreads, weights, count=len(codes[0]))

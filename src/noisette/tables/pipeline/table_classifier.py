@@ -244,11 +244,10 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
 
     def _check_public(self) -> tuple[Ledger, Randomness]:
         _validate.choice("model", self.model, self._models)
-        if self.loss is not None:
-            _validate.choice("loss", self.loss, classifier_losses())
         _validate.choice("mechanism", self.mechanism, mechanisms())
-        if self.sampling is not None:
-            _validate.choice("sampling", self.sampling, SAMPLERS)
+        for name, known in (("loss", classifier_losses()), ("sampling", SAMPLERS)):
+            if getattr(self, name) is not None:
+                _validate.choice(name, getattr(self, name), known)
         if self.model != "sgd" and self.sampling is not None:
             raise InvalidParameter("sampling is for model='sgd' alone, which takes steps.")
         if self.model == "sgd" and self.mechanism != "auto":

@@ -13,7 +13,6 @@ import numpy as np
 from noisette import _validate
 from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
-from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, WeakModelWarning
@@ -21,7 +20,7 @@ from noisette.fitting.algorithms import Prepared, Trained, train
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.fitting.algorithms.recommend import Recommendation
 from noisette.fitting.algorithms.train import checked
-from noisette.fitting.units import Unit
+from noisette.fitting.partitions.collections import is_dask
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.scores.layouts import layout_for
@@ -31,17 +30,11 @@ from noisette.tables.person_facts import planned_unit
 from noisette.tables.pipeline.bars import read_bars
 from noisette.tables.pipeline.categories import keys_of
 from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, plotted, score_unit
-from noisette.tables.pipeline.pairs import (
-    ColumnPair,
-    PairSurface,
-    checked_pairs,
-    pair_scores,
-    surfaces_of,
-)
+from noisette.tables.pipeline.pairs import ColumnPair, PairSurface, checked_pairs
 from noisette.tables.pipeline.recipe import recipe_for
 from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
-from noisette.tables.pipeline.table_rows import frame_of
+from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 from noisette.tables.pipeline.table_run import FittedTable, TableSample
 from noisette.tables.pipeline.table_training import TableTraining
 from noisette.tables.pipeline.table_words import spent
@@ -74,8 +67,7 @@ class TableEstimator(BudgetedEstimator):
 
     @property
     def _released(self) -> str:  # type: ignore[override]
-        tested = "" if self.test_share is None else " and its scores on other people"
-        return self._whole + tested
+        return self._whole + " and its scores on other people" * (self.test_share is not None)
 
     def _outlook(self, n: int, **asked: Any) -> TableOutlook:
         """Return what ``fit`` on n rows would release and cost."""
@@ -89,8 +81,7 @@ class TableEstimator(BudgetedEstimator):
         shown = table_outlook(training, training.prepare(most), most.known_size("a plan"))
         if self.test_share is None:
             return shown
-        tested = self._tested(training, goal, ledger)
-        return replace(shown, plan=tested.prepare(public).plan)
+        return replace(shown, plan=self._tested(training, goal, ledger).prepare(public).plan)
 
     def fit(self, X: Any, y: Any = None, persons: Any = None) -> Self:
         """Learn the facts and train, privately.
@@ -114,44 +105,41 @@ class TableEstimator(BudgetedEstimator):
 
         """
         with self._all_or_nothing(X):
-            self._fit(X, y, persons)
+            ledger, randomness = self._check_public()
+            algorithm, public, sample, training, goal = self._ready(ledger, X, y, persons)
+            trained: Trained = train(
+                algorithm, public, sample, ledger=ledger, randomness=randomness,
+                label="fit", model=type(self).__name__,
+            )  # fmt: skip
+            self.__dict__.pop("test_", None)
+            fitted, notes = trained.released, spent(training, pure=public.delta == 0.0)
+            if self.test_share is not None:
+                fitted, self.test_ = trained.released
+                notes += (
+                    f"A share of {self.test_share:g} of the people, drawn without a look at their "
+                    "values, had no part in the training; the scores in test_ are about them and "
+                    "covered by this guarantee.",
+                    *self.test_.notes,
+                )
+            self.__dict__.update(goal.known)
+            self._publish(fitted)
+            self.feature_names_in_ = np.array(list(training.schema.by_name), dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+            fact, more = self._told(goal.target)
+            facts = (
+                *size_facts(public, public.size, solved=True),
+                f"the {self.n_features_in_} columns, their names and kinds and what is stated",
+                fact, "all parameters of the estimator and the program",
+            )  # fmt: skip
+            self.privacy_ = self._stated(
+                trained.permit, public=facts, notes=(*notes, *fitted.notes, *more),
+                proofs=trained.proofs, unit=sample.unit,
+            )  # fmt: skip
+            if self.test_share is not None:
+                self.test_ = replace(self.test_, privacy_=self.privacy_)
         for sentence in unread_in(self).values():  # once all is paid and kept
             warnings.warn(sentence, WeakModelWarning, stacklevel=2)
         return self
-
-    def _fit(self, X: Any, y: Any, persons: Any) -> None:
-        ledger, randomness = self._check_public()
-        algorithm, public, sample, training, goal = self._ready(ledger, X, y, persons)
-        trained: Trained = train(
-            algorithm, public, sample, ledger=ledger, randomness=randomness,
-            label="fit", model=type(self).__name__,
-        )  # fmt: skip
-        self.__dict__.pop("test_", None)
-        fitted, notes = trained.released, spent(training, pure=public.delta == 0.0)
-        if self.test_share is not None:
-            fitted, self.test_ = trained.released
-            notes += (
-                f"A share of {self.test_share:g} of the people, drawn without a look at their "
-                "values, had no part in the training; the scores in test_ are about them and "
-                "covered by this guarantee.",
-                *self.test_.notes,
-            )
-        self.__dict__.update(goal.known)
-        self._publish(fitted)
-        self.feature_names_in_ = np.array(list(training.schema.by_name), dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
-        fact, more = self._told(goal.target)
-        facts = (
-            *size_facts(public, public.size, solved=True),
-            f"the {self.n_features_in_} columns, their names and kinds and what is stated",
-            fact, "all parameters of the estimator and the program",
-        )  # fmt: skip
-        self.privacy_ = self._stated(
-            trained.permit, public=facts, notes=(*notes, *fitted.notes, *more),
-            proofs=trained.proofs, unit=sample.unit,
-        )  # fmt: skip
-        if self.test_share is not None:
-            self.test_ = replace(self.test_, privacy_=self.privacy_)
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
         with self._all_or_nothing(look=True):
@@ -162,9 +150,25 @@ class TableEstimator(BudgetedEstimator):
         self, ledger: Ledger, X: Any, y: Any, persons: Any
     ) -> tuple[Any, PublicBudget, TableSample, TableTraining, Goal]:
         """Read the data and choose, before anything is charged."""
-        schema = self._read_schema(target=y is None)
-        table = frame_of(X, schema, target=y is None)
-        unit = self._unit(persons, table, ledger.adjacency)
+        schema, target = self._read_schema(target=y is None), y is None
+        table: WholeFrame | PartedFrame
+        if is_dask(X):
+            table = PartedFrame.of(X, schema, target=target)
+        else:
+            table = WholeFrame(Frame.of(X, schema, target=target))
+        named = schema.persons
+        whole = persons is None and named is None
+        if not table.tests_persons and self.test_share is not None and not whole:
+            raise InvalidParameter(
+                "test_share and persons are not offered together for tables in partitions; train "
+                "on some of them and use evaluate on others, of other people."
+            )
+        if named is not None and persons is not None:
+            raise InvalidParameter(
+                f"the schema names column {named.column!r} as person; leave out persons."
+            )
+        ids = persons if named is None else table.persons()
+        unit = inputs.unit_of(ids, table.rows, ledger.adjacency, table.input)
         if table.rows < self._least:
             raise InvalidData("the table has no rows.")
         public = self._public(unit, ledger.adjacency)
@@ -181,7 +185,7 @@ class TableEstimator(BudgetedEstimator):
             if hopeless:
                 raise InvalidParameter(sentence)
             if sentence:
-                warnings.warn(sentence, WeakModelWarning, stacklevel=4)
+                warnings.warn(sentence, WeakModelWarning, stacklevel=3)
         algorithm = training if self.test_share is None else self._tested(training, goal, ledger)
         return algorithm, public, TableSample(table, goal.y, unit), training, goal
 
@@ -252,22 +256,6 @@ class TableEstimator(BudgetedEstimator):
                     "kind": "hashed", "buckets": _BUCKETS, "missing_slot": True, **missing,
                 }  # fmt: skip
         return Schema.from_dict(node, learn=True)
-
-    def _unit(self, given: Any, table: Any, adjacency: Adjacency) -> Unit:
-        """Return whose rows they are: as given, or by the column that the schema names."""
-        named = table.schema.persons
-        whole = given is None and named is None
-        if not table.tests_persons and self.test_share is not None and not whole:
-            raise InvalidParameter(
-                "test_share and persons are not offered together for tables in partitions; train "
-                "on some of them and use evaluate on others, of other people."
-            )
-        if named is not None and given is not None:
-            raise InvalidParameter(
-                f"the schema names column {named.column!r} as person; leave out persons."
-            )
-        ids = given if named is None else table.persons()
-        return inputs.unit_of(ids, table.rows, adjacency, table.input)
 
     def _for_training(self, public: PublicBudget) -> PublicBudget:
         """Return the public facts of those who are trained on."""
@@ -386,15 +374,17 @@ class TableEstimator(BudgetedEstimator):
 
         """
         check_is_fitted(self, "schema_")
-        return surfaces_of(self.schema_, self.pairs_)
+        return tuple(pair.surface(self.schema_) for pair in self.pairs_)
 
     def _scores(self, X: Any) -> Floats:
         found = []
         for _, block in Frame.of(X, self.schema_).blocks():
             rows = block.encode(self.schema_, cut=False)
             scores = np.asarray(rows @ self.coef_.T, dtype=np.float64)
-            if self.pairs_:
-                added = pair_scores(self.schema_.columns, block.columns, self.pairs_)
-                scores = np.asarray(scores + added.reshape(scores.shape))
-            found.append(scores)
+            added: Any = np.float64(0.0)
+            for pair in self.pairs_:
+                places, values = pair.entries(self.schema_.columns, block.columns)
+                weights = pair.weights.reshape(len(pair.weights), -1)
+                added = added + np.einsum("onk,nk->no", weights[:, places], values)
+            found.append(scores + added.reshape(scores.shape) if self.pairs_ else scores)
         return np.asarray(np.concatenate(found) + self.intercept_)

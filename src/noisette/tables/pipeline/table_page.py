@@ -26,7 +26,14 @@ def page_of(
 ) -> str:  # fmt: skip
     """Return the report of a model whose guarantee speaks of the rows of its table."""
     schema, model = fitted.schema, fitted.model
-    stated, learnt = divided(schema)
+    rows, bought = facts_of(schema), schema.learnt
+    stated = [
+        (name, kind, "see what was learnt, above" if name in bought else text)
+        for name, kind, text in rows
+    ]
+    learnt = [
+        (name, kind, text.removesuffix(_BOUGHT)) for name, kind, text in rows if name in bought
+    ]
     subject = Subject(
         title=f"A model that predicts “{schema.target}”", unit=schema.protected, facts=stated,
         steps=cost_rows(model) if takes_tables(model) else (), learnt=learnt,
@@ -62,18 +69,3 @@ def facts_of(schema: Schema) -> list[tuple[str, str, str]]:
     rows = [(schema.target, "target", target)]
     rows += [(column.name, column.kind, column.describe()) for column in schema.columns]
     return [(name, kind, text + _BOUGHT * (name in schema.learnt)) for name, kind, text in rows]
-
-
-def divided(schema: Schema) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
-    """Return what is stated of all columns, and what was released about those that were learnt."""
-    rows = facts_of(schema)
-    learnt = [
-        (name, kind, text.removesuffix(_BOUGHT))
-        for name, kind, text in rows
-        if name in schema.learnt
-    ]
-    stated = [
-        (name, kind, "see what was learnt, above" if name in schema.learnt else text)
-        for name, kind, text in rows
-    ]
-    return stated, learnt

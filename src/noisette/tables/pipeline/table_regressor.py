@@ -136,10 +136,22 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         return self._outlook(n)
 
     def _foreseen(self, schema: Schema) -> Goal:
-        limits = self._limits(schema)
-        low, high = limits  # those that are bought are not yet known
+        low, high = schema.target_bounds or (None, None)
+        if not isinstance(self.target_bounds, str) and self.target_bounds is not None:
+            low, high = checked_target_bounds(self.target_bounds)
+        elif schema.target_bounds is None:
+            raise InvalidParameter(
+                "the schema lists classes; a number to predict needs "
+                '[target] with name, kind = "numeric", low and high.'
+            )
+        elif self.target_bounds is None and None in schema.target_bounds:
+            raise InvalidParameter(
+                "target_bounds has no default: pass target_bounds=(low, high), limits of the "
+                "target that are known without the data, or 'learn' to buy them."
+            )
+        # those that are bought are not yet known
         known = (-1.0, 1.0) if low is None or high is None else (low, high)
-        target = NumberTarget(Huber(float(self.threshold)), limits)
+        target = NumberTarget(Huber(float(self.threshold)), (low, high))
         return Goal(target, {"target_bounds_": known})
 
     def _read(self, schema: Schema, y: Any, rows: int, size: int | None) -> Goal:
@@ -178,23 +190,6 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         elif self.target_bounds is not None:
             checked_target_bounds(self.target_bounds)
         return super()._check_public()
-
-    def _limits(self, schema: Schema) -> tuple[float | None, float | None]:
-        """Return the limits of the target as the user or the schema states them."""
-        if not isinstance(self.target_bounds, str) and self.target_bounds is not None:
-            return checked_target_bounds(self.target_bounds)
-        if schema.target_bounds is None:
-            raise InvalidParameter(
-                "the schema lists classes; a number to predict needs "
-                '[target] with name, kind = "numeric", low and high.'
-            )
-        stated = schema.target_bounds
-        if self.target_bounds is None and None in stated:
-            raise InvalidParameter(
-                "target_bounds has no default: pass target_bounds=(low, high), limits of the "
-                "target that are known without the data, or 'learn' to buy them."
-            )
-        return stated
 
     # --- using the model -----------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any
 
 import numpy as np
@@ -33,17 +33,8 @@ from noisette.tables.pipeline.text_counts import TextCounts
 from noisette.tables.spill import IN_MEMORY, Spill
 from noisette.tables.stored_rows import Keeping
 
-Snapped = dict[bool | None, Ranks]
-
 _MOST = 1 << 30  # bytes of rows that stay in memory where the disk has no room for them
 _WIDE = 2**26  # entries of dense rows at most (`table_run.is_wide`)
-
-
-def frame_of(X: Any, schema: Schema, *, target: bool) -> "WholeFrame | PartedFrame":
-    """Return the rows of a table, in memory or in partitions."""
-    if is_dask(X):
-        return PartedFrame.of(X, schema, target=target)
-    return WholeFrame(Frame.of(X, schema, target=target))
 
 
 class NumberColumn:
@@ -237,7 +228,8 @@ class PartedFrame:
         numbers that stand before them.
         """
         work = partial(_ranks, list(names), list(grids), list(ups))
-        return list(map(RankedColumn, self.input.reduce(work, (weights, *before), _ranks_joined)))
+        found = iter(self.input.reduce(work, (weights, *before), partial(_joined, Ranks.join)))
+        return [RankedColumn({up: next(found) for up in ups}) for _ in grids]
 
     def texts(self, names: Sequence[str], weights: Any) -> list[Any]:
         """Return how many rows have each text of the columns, in one pass.
@@ -246,15 +238,16 @@ class PartedFrame:
         texts are many.
         """
         found = [TextCounts(IN_MEMORY // len(names)) for _ in names]
-        for counts in self.input.groups(partial(_texts, list(names)), (weights,), _counters_joined):
+        work = partial(_texts, list(names))
+        for counts in self.input.groups(work, (weights,), partial(_joined, add)):
             for column, some in zip(found, counts, strict=True):
                 column.add(some)
         return list(map(CountedTexts, found))
 
     def spreads(self, entries: Callable[..., list[Any]], weights: Any, *others: Any) -> list[Any]:
         """Return the sums of the entries of every column, in one pass."""
-        work = partial(_sums, entries)
-        return list(map(CountedSpread, self.input.reduce(work, (weights, *others), _sums_joined)))
+        own, join = (weights, *others), partial(_joined, add)
+        return list(map(CountedSpread, self.input.reduce(partial(_sums, entries), own, join)))
 
     def drawn(self, units: int, share: float, randomness: Randomness, *, exact: bool) -> DaskColumn:
         """Return which rows are drawn for a test, wherever that is asked."""
@@ -292,22 +285,16 @@ def _chosen_rows(frame: Frame, chosen: Any) -> Frame:
     return frame.take(np.flatnonzero(chosen))
 
 
+def _joined(join: Callable[[Any, Any], Any], first: list[Any], second: list[Any]) -> list[Any]:
+    return [join(one, other) for one, other in zip(first, second, strict=True)]
+
+
 def _ranks(
     names: list[str], grids: list[Grid], ups: list[bool | None], frame: Frame, weights: Any,
     *before: Any,
-) -> list[Snapped]:  # fmt: skip
-    columns = [*before, *map(frame.numbers, names)]
-    return [
-        {up: ranks_at(column, grid, weights, up=up) for up in ups}
-        for column, grid in zip(columns, grids, strict=True)
-    ]
-
-
-def _ranks_joined(first: list[Snapped], second: list[Snapped]) -> list[Snapped]:
-    return [
-        {up: ranks.join(other[up]) for up, ranks in one.items()}
-        for one, other in zip(first, second, strict=True)
-    ]
+) -> list[Ranks]:  # fmt: skip
+    columns = zip([*before, *map(frame.numbers, names)], grids, strict=True)
+    return [ranks_at(column, grid, weights, up=up) for column, grid in columns for up in ups]
 
 
 def _texts(names: list[str], frame: Frame, weights: Any) -> list[Counter[str]]:
@@ -320,21 +307,11 @@ def _texts(names: list[str], frame: Frame, weights: Any) -> list[Counter[str]]:
     return found
 
 
-def _counters_joined(first: list[Counter[str]], second: list[Counter[str]]) -> list[Counter[str]]:
-    for one, other in zip(first, second, strict=True):
-        one.update(other)
-    return first
-
-
 def _sums(
     entries: Callable[..., list[Any]], frame: Frame, weights: Any, *others: Any
 ) -> list[Floats]:
     # proof: EXACT-SUM
     return [spread.checked_sums(frame.rows, weights) for spread in entries(frame, *others)]
-
-
-def _sums_joined(first: list[Floats], second: list[Floats]) -> list[Floats]:
-    return [one + other for one, other in zip(first, second, strict=True)]
 
 
 def _encoded(
@@ -351,7 +328,7 @@ def _encoded(
 class RankedColumn:
     """A column of numbers whose ranks are known, for each way of snapping them."""
 
-    def __init__(self, ranks: Snapped) -> None:
+    def __init__(self, ranks: dict[bool | None, Ranks]) -> None:
         self.ranks = ranks
 
 

@@ -9,10 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
 
 from noisette._typing import Floats
 from noisette.core.grid import Grid
@@ -28,15 +29,14 @@ from noisette.fitting.units import Unit
 from noisette.tables import Schema
 from noisette.tables.frame import Frame
 from noisette.tables.kinds import Column
-from noisette.tables.pipeline.bars import Bars, bars_of, mean_bend
+from noisette.tables.pipeline.bars import Bars, bars_of
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
 from noisette.tables.pipeline.knots import Knots, LearnKnots
 from noisette.tables.pipeline.last import expanded, run_last
 from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
-from noisette.tables.pipeline.pairs import ColumnPair, filled_pairs
-from noisette.tables.pipeline.sample import Sample
+from noisette.tables.pipeline.pairs import ColumnPair
 from noisette.tables.pipeline.shares import (
     NOBODY,
     LearnShares,
@@ -47,7 +47,7 @@ from noisette.tables.pipeline.shares import (
     hollow,
     with_spikes,
 )
-from noisette.tables.pipeline.step import PreparedStep, Step
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
 from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 from noisette.tables.pipeline.target import Limits, Target, TargetCounts
@@ -55,6 +55,7 @@ from noisette.tables.pipeline.target import Limits, Target, TargetCounts
 if TYPE_CHECKING:
     from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
 
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _WIDE = 2**26  # entries; above, rows stay sparse
 _MOST_TURNED = 2048  # features; above, finding the directions of a column would take minutes
 
@@ -152,7 +153,17 @@ class TableRun:
                 self.facts[name] = {"categories": list(filter(None, levels.levels))}
             self.deviations |= dict.fromkeys(names, step.bar(ready)[1])
         elif isinstance(step, LearnSpikes):
-            self._take_spikes(step, ready, passage)
+            # more knots for the columns with the fewest, at numbers that many share
+            grids, facts = training.numbers, self.facts
+            knots = {name: facts[name]["knots"] for name in grids}
+            names = hollow(knots, training.recipe.depth, step.columns)
+            work = partial(_cells, {name: grids[name] for name in names})
+            data = sample.table.spreads(work, sample.weights) if names else []
+            data += [NOBODY] * (step.columns - len(names))  # they were paid for: nobody is counted
+            counts = self._ran(step, data, ready, passage)
+            sigma = step.deviation(ready.scale, self.public.adjacency)
+            for name, own in zip(names, counts, strict=False):
+                facts[name]["knots"] = with_spikes(knots[name], own, sigma, grids[name])
         elif isinstance(step, LearnShares):
             self.schema = training.schema.completed(self.facts, free=self.free)
             self._count(step, ready, passage)
@@ -160,21 +171,6 @@ class TableRun:
     def _ran(self, step: Step, data: list[Any], ready: PreparedStep, passage: Passage) -> list[Any]:
         sample = Sample(data, self.sample.weights, count=self.sample.table.rows)
         return list(step.run(sample, ready, passage))
-
-    def _take_spikes(self, step: LearnSpikes, ready: PreparedStep, passage: Passage) -> None:
-        """Give the columns with the fewest knots more of them, at numbers that many share."""
-        grids = self.training.numbers
-        found = {name: self.facts[name]["knots"] for name in grids}
-        names = hollow(found, self.training.recipe.depth, step.columns)
-        data: list[Any] = []
-        if names:
-            work = partial(_cells, {name: grids[name] for name in names})
-            data = self.sample.table.spreads(work, self.sample.weights)
-        data += [NOBODY] * (step.columns - len(names))  # they were paid for: nobody is counted
-        counts = self._ran(step, data, ready, passage)
-        sigma = step.deviation(ready.scale, self.public.adjacency)
-        for name, own in zip(names, counts, strict=False):
-            self.facts[name]["knots"] = with_spikes(found[name], own, sigma, grids[name])
 
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
         """Count how rows spread over the features of columns and pairs, and over the target."""
@@ -193,8 +189,7 @@ class TableRun:
         self.pair_sums = sums[len(names) :]
         sigma = step.deviation(ready.scale, self.public.adjacency)
         self.deviations |= dict.fromkeys([*names, ""], sigma)
-        size = self.public.exact or max(float(per_class.sum()), sigma, 1.0)
-        self._see(per_class, float(size))
+        self._see(per_class, float(self.public.exact or max(float(per_class.sum()), sigma, 1.0)))
 
     def _see(self, per_class: Floats, size: float) -> None:
         """Keep what was released of the targets, and of how many units if that is private."""
@@ -217,7 +212,7 @@ class TableRun:
             blocks.append(
                 Block(
                     len(column.features), sums / self.size, ordered=column.ordered,
-                    filled=column.filled, whole=column.whole, noise=noise, alike=recipe.alike,
+                    filled=column.filled, whole=column.whole, noise=noise,
                     least=sure / 2.0 if column.ordered else max(recipe.rare, sure), slot=sure,
                     rows=column.place_rows,
                 )
@@ -238,12 +233,12 @@ class TableRun:
         """Train in the released coordinates and return the weights of the encoded features."""
         training, blocks, seen = self.training, self._blocks(), self.seen
         if training.last is not None:
-            coords = self._coordinates(blocks, None)
+            coords, bars = self._coordinates(blocks, None), None
             theta, noise_each = run_last(self, coords, passage)
-            if noise_each is None:
-                return self._fitted(*coords.back(theta), None)
-            variance = np.full(len(coords.spectrum), noise_each**2)
-            return self._fitted(*coords.back(theta), bars_of(coords, blocks, theta, variance))
+            if noise_each is not None:
+                even = np.full(len(coords.spectrum), noise_each**2)
+                bars = bars_of(coords, blocks, theta, even)
+            return self._fitted(*coords.back(theta), bars)
         noise = passage.leaf().mechanism
         assert isinstance(noise, ObjectiveNoise)
         coords = self._coordinates(blocks, noise)
@@ -256,34 +251,46 @@ class TableRun:
             origin = np.zeros(public.shape)
             origin[-1] = seen.start / coords.bias
         (theta,) = solve_with(self.records(rows), public, passage, parts=(0, 1), origin=origin)
-        theta = seen.calmed(expanded(loss, theta), coords.held, push, public.ridge)
+        theta, held = expanded(loss, theta), coords.held
+        if seen.doubt is not None:
+            # weights are drawn to the mean as far as noise alone would explain them: James and
+            # Stein's factor, from released weights and what is known of their noise
+            firm, pushed = seen.bend * held + public.ridge, push**2 + seen.scatter * held
+            chance, total = float(held @ (pushed / firm**2)), float(held @ theta[0, :-1] ** 2)
+            factor = max(0.0, 1.0 - chance / total) if total > 0.0 else 0.0
+            theta = np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
         # about the variance that the noise gives each coordinate of the weights
         bend = seen.bend
-        if loss.name == "logistic":
-            scores = theta[0, -1] * coords.bias, float(theta[0, :-1] ** 2 @ coords.held)
-            bend = self.size * mean_bend(*scores)
-        firm = bend * np.where(coords.held > coords.doubt, coords.held, 0.0) + public.ridge
+        if loss.name == "logistic":  # its mean curvature p (1 - p) over scores of a normal law
+            variance = float(theta[0, :-1] ** 2 @ held)
+            p = expit(theta[0, -1] * coords.bias + math.sqrt(variance) * _NODES)
+            bend = self.size * float(_WEIGHTS @ (p * (1.0 - p)) / _WEIGHTS.sum())
+        firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
         bars = bars_of(coords, blocks, theta, np.asarray((push / firm) ** 2))
         return self._fitted(*coords.back(theta), bars)
 
     def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
         """Return what was released, by columns and by pairs; say what released counts tell."""
-        names, notes, width = [], [], 0
+        names, notes, width = [], [], len(self.schema.features)
         counts: dict[str, Any] = {**self.sums, **self.levels}
         for column in self.schema.columns:
             name = column.name
             if column.features:
                 names.append(name)
-                width += len(column.features)
             if name in counts and nearly_none(
                 column, counts[name], self.size, self.deviations[name]
             ):
                 notes.append(unread_note(column, learnt=name in self.schema.learnt))
-        pairs = filled_pairs(self.pairs, coef[:, width:], (bars or [])[len(names) :])
+        own, rest, pairs = coef[:, :width], coef[:, width:], []
+        for pair, bar in zip(self.pairs, (bars or [])[len(names) :], strict=True):
+            weights, rest = np.split(rest, [pair.features], axis=1)
+            grid = weights.reshape(len(weights), *pair.shape)
+            noise = np.array(bar.cells).reshape(pair.shape)
+            pairs.append(ColumnPair(pair.columns, pair.kept, grid, bar.centre, noise))
         found = None if bars is None else dict(zip(names, bars, strict=False))
         notes += self.training.target.spoken(self.counts, self.bounds)
         return FittedTable(
-            self.schema, coef[:, :width], intercept, tuple(notes), self.bounds, found, pairs
+            self.schema, own, intercept, tuple(notes), self.bounds, found, tuple(pairs)
         )
 
     def records(self, rows: Any, *, every: bool = False) -> Records:
@@ -301,13 +308,10 @@ class TableRun:
 
     def _coordinates(self, blocks: list[Block], noise: ObjectiveNoise | None) -> Coordinates:
         """Return the coordinates for released shares, and for the noise that is to come."""
-        recipe, width = self.training.recipe, 0
-        for block in blocks:
-            width += block.width
-        guess = self.public.size or self.public.most or 1
+        recipe, width = self.training.recipe, sum(map(attrgetter("width"), blocks))
         return coordinates(
             blocks, floor=recipe.floor, slack=recipe.slack, intercept=recipe.intercept,
-            wide=is_wide(guess, width),
+            wide=is_wide(self.public.size or self.public.most or 1, width),
             rank=partial(self._rank, noise) if recipe.truncated and noise else None,
         )  # fmt: skip
 

@@ -194,10 +194,10 @@ def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> floa
 def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:
     assert model is not None
     share, k, shape, classes, persons = model
-    if public.delta > 0.0:
-        z = scale / math.sqrt(share)
-        return ObjectiveNoise(z, None, "gaussian", k, shape, classes, persons)
-    return ObjectiveNoise(scale / share, None, "spherical-laplace", k, shape, classes, persons)
+    z, law = scale / math.sqrt(share), "gaussian"
+    if public.delta == 0.0:
+        z, law = scale / share, "spherical-laplace"
+    return ObjectiveNoise(z, None, law, k, shape, classes, persons)
 
 
 def _plan(

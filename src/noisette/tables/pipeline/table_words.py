@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from noisette.report.numbers import StepCost, steps_of
+from noisette.report.numbers import steps_of
 from noisette.tables import Schema
 from noisette.tables.pipeline.table_training import TableTraining
 
@@ -54,30 +54,24 @@ def _learnt(schema: Schema) -> tuple[list[int], list[int]]:
     return [c.size for c in columns if c.ordered], [c.size for c in columns if not c.ordered]
 
 
-def _costs(model: Any) -> list[StepCost]:
-    promise = model.privacy_
-    return steps_of(promise.plan, promise.delta, promise.adjacency)
-
-
 def done(model: Any) -> str:
     """Return one line: what the training did with the columns, and what each part cost."""
-    parts = {cost.name: percent(cost.part) for cost in _costs(model)}
+    parts = {name: part for name, _, part, _ in cost_rows(model)}
     numbers, categories = _learnt(model.schema_)
     words = []
     if "knots" in parts:
-        most = max(numbers, default=0)
         words.append(
-            f"numbers enter by up to {most} knots bought privately ({parts['knots']} of the budget)"
+            f"numbers enter by up to {max(numbers, default=0)} knots bought privately "
+            f"({parts['knots']} of the budget)"
         )
     elif any(column.ordered for column in model.schema_.columns):
         words.append("numbers enter by knots between their stated bounds (free)")
     if "spikes" in parts:
         words.append(f"single numbers that many people share get knots too ({parts['spikes']})")
     if "levels" in parts:
-        shown = sum(categories)
         words.append(
-            f"categories by {shown} levels that enough people share ({parts['levels']} of the "
-            "budget), all others as one"
+            f"categories by {sum(categories)} levels that enough people share "
+            f"({parts['levels']} of the budget), all others as one"
         )
     words += dict.fromkeys(column.free for column in model.schema_.columns if column.free)
     if hasattr(model, "target_bounds_"):
@@ -89,8 +83,7 @@ def done(model: Any) -> str:
 
 def cost_rows(model: Any) -> list[tuple[str, str, str, str]]:
     """Return (step, what it released, its part of the budget, its epsilon alone) for a page."""
-    schema = model.schema_
-    numbers, categories = _learnt(schema)
+    numbers, categories = _learnt(model.schema_)
     labels = len(getattr(model, "classes_", ()))
     medians = (
         f"{sum(numbers)} knots of {_columns(len(numbers))}, by noisy medians of ever smaller parts"
@@ -107,7 +100,8 @@ def cost_rows(model: Any) -> list[tuple[str, str, str, str]]:
         "weights": f"{model.coef_.size} weights and the intercept"
         + (f" for {labels} labels" if labels > 2 else ""),
     }
+    promise = model.privacy_
     return [
         (cost.name, released[cost.name], percent(cost.part), f"{cost.epsilon:.3g}")
-        for cost in _costs(model)
+        for cost in steps_of(promise.plan, promise.delta, promise.adjacency)
     ]

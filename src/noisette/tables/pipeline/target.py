@@ -87,19 +87,6 @@ class TargetView:
         start = (ridge * self.doubt) ** 2 + push * push * constant
         return start / (self.bend * constant + ridge) ** 2
 
-    def calmed(self, theta: Floats, held: Floats, push: float, ridge: float) -> Floats:
-        """Return weights drawn to the mean as far as noise alone would explain them.
-
-        James and Stein's factor, from released weights and what is known of their noise.
-        """
-        if self.doubt is None:
-            return theta
-        firm, pushed = self.bend * held + ridge, push**2 + self.scatter * held
-        chance = float(held @ (pushed / firm**2))
-        size = float(held @ theta[0, :-1] ** 2)
-        factor = max(0.0, 1.0 - chance / size) if size > 0.0 else 0.0
-        return np.append(factor * theta[:, :-1], theta[:, -1:], axis=1)
-
 
 @dataclass(frozen=True)
 class LabelTarget:

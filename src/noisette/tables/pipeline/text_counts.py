@@ -40,14 +40,10 @@ class TextCounts:
         """Add the counts of some rows."""
         self._size += sum(_EACH + len(text) for text in counts if text not in self._held)
         self._held.update(counts)
-        if self._size > self._limit:
-            self._spill()
-
-    def _spill(self) -> None:
-        """Write what is in memory as one sorted run."""
-        self._file = self._file or Spill()
-        self._runs.append(_Run(self._file, _sorted(self._held)))
-        self._held, self._size = Counter(), 0
+        if self._size > self._limit:  # what is in memory becomes one sorted run
+            self._file = self._file or Spill()
+            self._runs.append(_Run(self._file, _sorted(self._held)))
+            self._held, self._size = Counter(), 0
 
     def counts(self) -> Any:
         """Return the counts of all texts, in their order."""

@@ -18,7 +18,7 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.scores.layouts import Layout, RegressionLayout, layout_for
 from noisette.scores.measure import AnyScores
-from noisette.tables.pipeline.score_table import codes_of, counted, table_for
+from noisette.tables.pipeline.shares import codes_of, counted, table_for
 from noisette.tables.pipeline.table_run import FittedTable, TableSample
 from noisette.tables.pipeline.table_training import TableTraining
 

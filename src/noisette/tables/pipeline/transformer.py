@@ -3,25 +3,35 @@
 Nothing that depends on the data becomes an attribute except what was released.
 """
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from noisette import _validate
 from noisette._scikit import TransformerMixin, check_is_fitted
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
+from noisette.core.cells import Given
+from noisette.core.grid import Grid
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
+from noisette.core.mechanisms import Gaussian
+from noisette.core.plans import Plan, Run
 from noisette.core.randomness import Randomness, as_randomness
+from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.algorithms import train
 from noisette.fitting.algorithms.public import PublicBudget
+from noisette.fitting.clipping import checked_bound
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
 from noisette.models.private import PrivateEstimator
-from noisette.tables.pipeline.step import Step, StepOutlook
+from noisette.tables.kinds import Column, encode_rows
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step, StepOutlook
 
 
 class BudgetedEstimator(PrivateEstimator):
@@ -50,12 +60,24 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
 
     A subclass has ``_step(public, features)``, which checks all parameters and returns the step;
     ``_sample(X, y, sample_weight)``, which checks X (this sets ``n_features_in_``) and returns what
-    the step looks at; ``_checked(X)`` for ``transform``; ``_map(X)``, which maps the rows of it one
-    by one with the released facts; and ``_names_out(names)`` of the new columns.
+    the step looks at; ``_cells(X, reset)``, X as ``transform`` takes it; ``_map(X)``, which maps
+    the rows of that one by one with the released facts; and ``_names_out(names)`` of the columns.
     """
 
     released_: Any
     privacy_: Guarantee | None
+    _welcome: tuple[str, ...] = ()
+    """Input tags of scikit-learn that hold; NaN does where ``missing`` says so, too."""
+    _needs_labels = False
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare what X may hold, and whether y is needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self._needs_labels
+        tags.input_tags.allow_nan = getattr(self, "missing", None) == "zero"
+        for name in self._welcome:
+            setattr(tags.input_tags, name, True)
+        return tags
 
     def _known(self, step: Step) -> tuple[str, ...]:
         """Return the public facts of the step beside those of all steps."""
@@ -84,10 +106,10 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         public = self._public(Unit(n), ledger.adjacency)
         step = self._step(public, d)
         prepared = step.prepare(public)
-        cost = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
         return StepOutlook(
-            step.name, prepared.plan, cost, public.delta, str(public.adjacency),
-            step.expected(prepared), step.notes,
+            step.name, prepared.plan,
+            accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency),
+            public.delta, str(public.adjacency), step.expected(prepared), step.notes,
         )  # fmt: skip
 
     def fit(
@@ -129,13 +151,14 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
             label="fit", model=type(self).__name__,
         )  # fmt: skip
         self.released_ = trained.released
-        facts = (
-            *size_facts(public, public.size), f"the {self.n_features_in_} columns and their names",
-            *self._known(step), "all parameters of the estimator and the program",
-        )  # fmt: skip
         self.privacy_ = self._stated(
-            trained.permit, public=facts, notes=step.notes, proofs=trained.proofs, unit=unit,
-            weighed=sample_weight is not None,
+            trained.permit,
+            public=(
+                *size_facts(public, public.size),
+                f"the {self.n_features_in_} columns and their names",
+                *self._known(step), "all parameters of the estimator and the program",
+            ),
+            notes=step.notes, proofs=trained.proofs, unit=unit, weighed=sample_weight is not None,
         )  # fmt: skip
 
     def _weights(self, sample_weight: Any, n: int) -> Any:
@@ -162,7 +185,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         # proof: ROW-LOCAL
         check_is_fitted(self, "released_")
         with np.errstate(all="ignore"):
-            return self._map(self._checked(X))
+            return self._map(self._cells(X, reset=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Return the names of the columns that ``transform`` makes.
@@ -181,3 +204,145 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         check_is_fitted(self, "released_")
         names = inputs.column_names(self, input_features)
         return np.asarray(self._names_out(names), dtype=object)
+
+
+# --- columns of numbers, and encoders of columns --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NumbersStep(Step):
+    """A step on columns of numbers, NaN where a cell is missing, one for each grid of candidates.
+
+    The sample's data are a list of float columns.
+    """
+
+    grids: tuple[Grid, ...]
+
+    pure: ClassVar[bool] = True
+    ups: ClassVar[tuple[bool | None, ...]]
+    """The ways in which columns are snapped to their grids (`core.grid.Placed`)."""
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse another number of columns than was planned, or columns of other lengths."""
+        super().check(records, prepared)
+        if list(map(np.shape, records.data)) != [(records.count,)] * len(self.grids):
+            raise InvalidData("there must be one column of equal length for each that was planned.")
+
+
+class EncodingTransformer(PrivateTransformer):
+    """Columns become features side by side, by encoders that ``_encoder(name, released)`` makes.
+
+    ``_column(cells)`` is a column as the step takes it.
+    """
+
+    sparse_output: bool = False
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        cells = self._cells(X, reset=True)
+        weights = self._weights(sample_weight, len(cells))
+        return Sample(list(map(self._column, cells.T)), weights, count=len(cells))
+
+    def _encoders(self, names: Iterable[Any]) -> list[Column]:
+        return [
+            self._encoder(str(name), found)
+            for name, found in zip(names, self.released_, strict=True)
+        ]
+
+    def _map(self, X: Any) -> Any:
+        names = list(map(str, range(X.shape[1])))  # their own may occur twice
+        encoders = self._encoders(names)
+        if not any(encoder.features for encoder in encoders):
+            return np.zeros((len(X), 0))
+        cells = dict(zip(names, map(Given, X.T), strict=True))
+        rows: Any = encode_rows(encoders, cells, None)  # CSR where there are many features
+        if self.sparse_output:
+            return sparse.csr_matrix(rows)
+        return rows.toarray() if sparse.issparse(rows) else rows
+
+    def _names_out(self, names: NDArray[Any]) -> list[str]:
+        return [name for encoder in self._encoders(names) for name in encoder.features]
+
+
+class NumbersTransformer(EncodingTransformer):
+    """Columns of numbers; NaN is missing, infinity counts as the end of the candidates."""
+
+    bounds: Any
+    _refuses = ("not numbers",)
+    _welcome = ("allow_nan",)
+    _column = staticmethod(np.ascontiguousarray)
+
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        return inputs.numbers(self, X, reset=reset)
+
+    def _known(self, step: Step) -> tuple[str, ...]:
+        if self.bounds is None:
+            return ()
+        return ("the bounds of columns, as given; values outside count as the bound",)
+
+
+def grids_of(bounds: Any, columns: int) -> tuple[Grid, ...]:
+    """Return the candidates of all columns; `bounds` as in the parameter of the transformers."""
+    if bounds is None:
+        return (Grid(),) * columns
+    pairs = list(bounds) if isinstance(bounds, Sequence | np.ndarray) else []
+    if len(pairs) == 2 and all(each is None or np.isscalar(each) for each in pairs):
+        pairs = [tuple(pairs)] * columns
+    if len(pairs) != columns or not all(each is None or np.shape(each) == (2,) for each in pairs):
+        raise InvalidParameter(
+            "bounds must be None, one pair (low, high) for all columns, or a list with a pair or "
+            "None for each column; None stands for an unknown bound in a pair, too."
+        )
+    return tuple(Grid() if each is None else Grid(*each) for each in pairs)
+
+
+# --- rows of bounded norm -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowStep(Step):
+    """A step on rows of so many features, cut to norm `bound`; data are a matrix, dense or CSR."""
+
+    features: int
+    bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        checked_bound("bound", self.bound)
+
+    def plan(self, scale: float, adjacency: Adjacency) -> Plan:
+        """Return one noisy vector, or symmetric matrix."""
+        return Run(Gaussian(scale))
+
+    def check(self, records: Sample, prepared: PreparedStep) -> None:
+        """Refuse rows that are not finite, or of another length than was planned."""
+        super().check(records, prepared)
+        rows = records.data
+        if rows.ndim != 2 or rows.shape[1] != self.features:
+            raise InvalidData("the rows must have the length that was planned.")
+        if not np.isfinite(rows.data if sparse.issparse(rows) else rows).all():
+            raise InvalidData("rows must be finite: no NaN, no infinity.")
+
+
+class RowsTransformer(PrivateTransformer):
+    """Rows of numbers, cut to a public norm bound, dense or CSR."""
+
+    norm_bound: float
+    missing: str
+    _welcome = ("sparse",)
+
+    def _check_public(self) -> tuple[Ledger, Randomness]:
+        _validate.choice("missing", self.missing, inputs.MISSING)
+        return super()._check_public()
+
+    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
+        rows = inputs.rows(self, X, 1)
+        return Sample(rows, self._weights(sample_weight, rows.shape[0]))
+
+    def _cells(self, X: Any, *, reset: bool) -> Any:
+        return inputs.tamed(inputs.matrix(self, X))
+
+    def _bound(self) -> float:
+        return checked_bound("norm_bound", self.norm_bound)
+
+    def _known(self, step: Step) -> tuple[str, ...]:
+        bound = f"the norm bound {float(self.norm_bound):g} of the rows"
+        return (f"{bound}; longer rows were scaled down to it",)

@@ -84,11 +84,8 @@ class TypicalTable(TableRun):
             self.sums[name] = size * self.schema.by_name[name].typical(filled)
         self._see(training.target.typical_counts(size), size)
         self.blocks = self._blocks()
-        self.names, self.width = [], 0
-        for column in self.schema.columns:
-            if column.features:
-                self.names.append(column.name)
-                self.width += len(column.features)
+        self.names = [column.name for column in self.schema.columns if column.features]
+        self.width = len(self.schema.features)
         self._play()
 
     def _play(self) -> None:
@@ -172,7 +169,7 @@ class TypicalTable(TableRun):
         delta = "a delta such as 1e-6, " if public.delta == 0.0 and 1e-6 * rows < 1.0 else ""
         # noise hides where numbers lie, and stated bounds would tell it for free
         hidden = self._hats < math.inf and training.recipe.public_knots > 0
-        bounds = "low and high of the numeric columns, " if hidden else ""
+        bounds = "low and high of the numeric columns, " * hidden
         sentence = (
             f"From public facts alone ({rows:,} {'persons' if public.grouped else 'rows'}, "
             f"{len(training.schema.used):,} columns, epsilon = {public.epsilon:g}, delta = "
