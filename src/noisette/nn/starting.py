@@ -45,10 +45,10 @@ from noisette.fitting.units import Unit
 from noisette.nn import checkpoint as files
 from noisette.nn.batches import (
     MOST_ROWS,
-    RankBatches,
     check_ranks,
     members_of,
     row_weights,
+    to_come,
     unit_of,
 )
 from noisette.nn.checkpoint import Average
@@ -162,12 +162,17 @@ class Start:
             }
         )
         check_ranks(asked.persons, group)
-        sizes = group.gathered(lambda: int(asked.size))
-        ordered = asked.record_ids is not None
-        self.batches = RankBatches(self.run, sizes, self.members, group, in_order=ordered)
+        self.sizes = sizes = group.gathered(lambda: int(asked.size))
+        if not self.run.sampler.independent:
+            # A mismatch between plan and data must show before anything is charged.
+            self.run.sampler.check(sum(sizes))
         public = public_size(Unit(sum(sizes)).size(self.adjacency, asked.population))
         _validate.delta_for(self.delta, public)
-        self.normaliser = self.batches.normaliser(public)
+        counts = None
+        if self.members is not None:
+            own = [len(rows) for rows in self.members]
+            counts = np.sum(group.gathered(lambda: own), axis=0).tolist()
+        self.normaliser = self.run.normaliser(public, counts)
         group.agree({"divisor": self.normaliser})
         # proof: RESUME
         self.facts: dict[str, Any] = {
@@ -279,8 +284,8 @@ class Start:
         if self.permit is not None:
             self.passage = Passage(self.permit, source, self.run.first)
         self.gradients.chance = Chance(source.spawn(1)[0])
-        to_come = self.batches.from_step(self.drawn, source)
-        self.to_come = map(in_random_order(self.unit, self.run.sampler, source).rows_of, to_come)
+        ordered = in_random_order(self.unit, self.run.sampler, source)
+        self.to_come = map(ordered.rows_of, to_come(self, source))
 
     # --- afterwards ----------------------------------------------------------------------------
 

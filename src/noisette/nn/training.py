@@ -202,15 +202,7 @@ class PrivateTraining:
             If the last batch had no `step`, or a step failed after its noise.
 
         """
-        while True:
-            # Before the next batch is taken: none may be left out, since correlated noise counts
-            # on the distance between two uses of a record.
-            self._refuse_broken()
-            rows = self._queue.hand_over()
-            if rows is None:
-                break
-            yield rows.copy()  # the caller's to change
-        self._finish()
+        yield from self._handed(None)
 
     def loader(self, dataset: Any, **options: Any) -> Iterator[Any]:
         """Return the records of each batch out of `dataset`; call `step` once for each.
@@ -254,27 +246,30 @@ class PrivateTraining:
         options.setdefault("generator", self._gradients.chance.generator())
         loaded = numbered(dataset, self._start.rows, self._queue.ahead, options)
         self._group.agree({"workers of the loader": (loaded.num_workers, loaded.prefetch_factor)})
-        return self._loaded(iter(loaded))
+        return self._handed(iter(loaded))
 
-    def _loaded(self, source: Iterator[tuple[list[int], Any]]) -> Iterator[Any]:
+    def _handed(self, source: Iterator[tuple[list[int], Any]] | None) -> Iterator[Any]:
+        """Yield the batches, or what a loader has made of them."""
         while True:
+            # Before the next batch is taken: none may be left out, since correlated noise counts
+            # on the distance between two uses of a record.
             self._refuse_broken()
-            try:
-                with self._gradients.chance.loading():
-                    found = next(source, None)
-            except BaseException as error:
-                self._group.together(partial(_again, error))  # the others wait in their next step
-                raise
+            found: Any = None
+            if source is not None:
+                try:
+                    with self._gradients.chance.loading():
+                        found = next(source, None)
+                except BaseException as error:
+                    self._group.together(partial(_again, error))  # the others wait in their step
+                    raise
             rows = self._queue.hand_over()
-            known = None if rows is None else rows.tolist()
-            if known != (None if found is None else found[0]):
-                raise PermitError("the batches of this loader were taken by another loop.")
-            if found is None:
+            if source is not None:
+                known = None if rows is None else rows.tolist()
+                if known != (None if found is None else found[0]):
+                    raise PermitError("the batches of this loader were taken by another loop.")
+            if rows is None:
                 break
-            yield found[1]
-        self._finish()
-
-    def _finish(self) -> None:
+            yield rows.copy() if source is None else found[1]  # the caller's to change
         if self._start.file is not None and self.steps_done % self._save_every:
             self.save()
 
@@ -320,7 +315,7 @@ class PrivateTraining:
             self._broken = False  # nothing was drawn, and the same batch may be tried again
             raise
         self._word = self._word or not isinstance(batch, TensorRecords)
-        self._queue.used()
+        self._queue.open = None
         noisy = self._group.copied(
             lambda: torch.from_numpy(self._released(rule, total.numpy())),
             self._gradients.dimension, self._precision,

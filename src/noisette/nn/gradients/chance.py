@@ -113,10 +113,6 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
         found = (self.words(math.prod(shape)) >> np.uint64(64 - bits)) * 2.0**-bits
         return torch.from_numpy(found).view(shape)
 
-    def normal(self, shape: Any) -> Tensor:
-        """Return standard normal numbers."""
-        return torch.from_numpy(self.source.generator.standard_normal(tuple(shape)))
-
     def exponential(self, shape: Any) -> Tensor:
         """Return exponential numbers, none of them 0."""
         return -torch.log(self.uniform(shape) + 2.0**-54)
@@ -162,8 +158,7 @@ def _whole(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype
     low, high = (given.get(a, given.get(b)) for a, b in (("low", "from"), ("high", "to")))
     if high is None:
         high = 2 ** _BITS[dtype] if dtype.is_floating_point else torch.iinfo(dtype).max
-    found = chance.source.generator.integers(low or 0, high, tuple(shape))
-    return torch.from_numpy(found)
+    return torch.from_numpy(chance.source.generator.integers(low or 0, high, tuple(shape)))
 
 
 def _chosen(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
@@ -182,7 +177,8 @@ def _uniform(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dty
 
 
 def _normal(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
-    return chance.normal(shape).mul_(given.get("std", 1.0)).add_(given.get("mean", 0.0))
+    found = torch.from_numpy(chance.source.generator.standard_normal(tuple(shape)))
+    return found.mul_(given.get("std", 1.0)).add_(given.get("mean", 0.0))
 
 
 _LAWS: dict[str, Law] = {

@@ -63,7 +63,7 @@ def multi_head(
     if rare or in_proj_weight is None or (is_causal and attn_mask is None):
         return NotImplemented
     inputs = (in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias)
-    if not all(record.constant(p) for p in inputs) or query.shape[2] != embed_dim_to_check:
+    if not record.constant(*inputs) or query.shape[2] != embed_dim_to_check:
         return NotImplemented
     q, k, v = _projected(record, (query, key, value), in_proj_weight, in_proj_bias, num_heads)
     (L, N, E), S = query.shape, key.shape[0]

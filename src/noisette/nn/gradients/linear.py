@@ -32,7 +32,7 @@ def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
 @rule(functional.linear)
 def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """Follow out = x W' + b."""
-    if not (record.constant(weight) and record.constant(bias)):
+    if not record.constant(weight, bias):
         return NotImplemented
     if not (record.trains(weight) or record.trains(bias)):
         return functional.linear(record.replaced(input), weight, bias)
@@ -43,9 +43,7 @@ def _tapped(
     record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None, right: bool = False
 ) -> Any:
     """Follow out = x W' + b, or x W + b, where the weight's gradient is transposed."""
-    w, b = (p if record.trains(p) else None for p in (weight, bias))
-    # What is not trained stays attached: a use of a parameter that no rule sees is found there.
-    fixed, added = weight if w is None else w.detach(), bias if b is None else b.detach()
+    (w, b), (fixed, added) = record.parted(weight, bias)
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
         a, g = record.examples(a, 1), record.examples(g, 1)
@@ -55,10 +53,8 @@ def _tapped(
         if b is not None:
             yield Shift(b, cotangent) if g.shape[1] == 1 else Dense(b, g.sum(1))
 
-    def compute(x: Tensor) -> Tensor:
-        return _product(x, fixed.t() if right else fixed, added)
-
-    return record.tap(compute, x, terms, merged=x.dim())
+    fixed = fixed.t() if right else fixed
+    return record.tap(lambda x: _product(x, fixed, added), x, terms, merged=x.dim())
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

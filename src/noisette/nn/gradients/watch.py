@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch._C import _functorch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
@@ -177,17 +178,11 @@ class Watch(TorchFunctionMode):
         if rule is not None and record.on_top():
             found = rule(record, *args, **kwargs)
             if found is not NotImplemented:
-                if trained:
-                    self._note(func.__name__, [*args, *kwargs.values()])
+                for x in tree_leaves((args, kwargs)) if trained else ():
+                    if id(x) in record.trained:
+                        record.handled.setdefault(id(x), set()).add(func.__name__)
                 return found
         return func(*record.replaced(args), **record.replaced(kwargs))
-
-    def _note(self, name: str, given: Iterable[Any]) -> None:
-        for x in given:
-            if id(x) in self._record.trained:
-                self._record.handled.setdefault(id(x), set()).add(name)
-            elif type(x) in (tuple, list):
-                self._note(name, x)
 
     # --- what goes in ----------------------------------------------------------------------------
 
