@@ -129,15 +129,19 @@ def _shapes(state: dict[str, Any]) -> dict[str, Any]:
 def prepare(path: Path, state: dict[str, Any]) -> None:
     """Raise if such a checkpoint cannot be written there: to be known before a charge."""
     try:
-        write(path, state, stay=False)
+        _write(path, state, stay=False)
     except OSError as error:
         raise InvalidParameter(
             f"the checkpoint {path} cannot be written: {error.strerror or error}."
         ) from None
 
 
-def write(path: Path, state: dict[str, Any], *, stay: bool = True) -> None:
+def write(path: Path, state: dict[str, Any]) -> None:
     """Write `state`; a kill leaves the old file as it was."""
+    _write(path, state, stay=True)
+
+
+def _write(path: Path, state: dict[str, Any], *, stay: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # NumPy's numbers (a learning rate, say) as Python's: `read` takes no others.
     plain = tree_map(lambda x: x.item() if isinstance(x, np.generic) else x, state)

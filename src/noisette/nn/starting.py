@@ -55,7 +55,7 @@ from noisette.nn.checkpoint import Average
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.chance import Chance
-from noisette.nn.group import present_group
+from noisette.nn.group import Group
 
 Stage = Callable[["Start"], None]
 
@@ -78,7 +78,7 @@ class Start:
     """
 
     def __init__(self, asked: Any) -> None:
-        self.asked, self.group = asked, present_group()
+        self.asked, self.group = asked, Group()
         self.permit: Permit | None = None
         self.passage: Passage | None = None
 

@@ -163,9 +163,8 @@ class PrivateTraining:
         self.steps_done = start.drawn
         self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
-        small = self.normaliser <= _AT_ONCE and start.gradients.single
-        small = small and start.weights is None  # any number of rows makes a person
-        small = small and start.banded is None and start.clipping.fixed
+        few = self.normaliser <= _AT_ONCE and start.weights is None  # any number makes a person
+        small = few and start.gradients.single and start.banded is None and start.clipping.fixed
         # What is summed is in single precision anyway; the door adds its noise in double.
         self._precision = torch.float32 if small else torch.float64
         self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)

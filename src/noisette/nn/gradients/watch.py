@@ -195,9 +195,17 @@ class Watch(TorchFunctionMode):
                 continue
             if kind is Tensor:
                 known = self._known.get(id(x))
-                if known is None or known() is not x:
-                    self._stranger(x)
-            elif kind is nn.Parameter:
+                level = _functorch.maybe_get_level(x)
+                if level == -1 or self._adopt or (known is not None and known() is x):
+                    continue
+                if level > self._record.level:
+                    raise Nested
+                raise refusal(  # of a record, and no function of this pass has made it
+                    "the code uses a tensor that it kept from another batch, or that a TorchScript "
+                    "function made, which cannot be followed; keep nothing, and use plain Python "
+                    "functions"
+                )
+            if kind is nn.Parameter:
                 trained = trained or id(x) in self._record.trained
                 if _functorch.maybe_get_level(x) != -1:
                     raise refusal("the code makes a parameter of a record; use plain tensors")
@@ -224,18 +232,6 @@ class Watch(TorchFunctionMode):
                 trained = self._look(gc.get_referents(x), inside | {id(x)}) or trained
         return trained
 
-    def _stranger(self, x: Tensor) -> None:
-        """Refuse a tensor of a record that no function of this pass has made."""
-        level = _functorch.maybe_get_level(x)
-        if level == -1 or self._adopt:
-            return
-        if level > self._record.level:
-            raise Nested
-        raise refusal(
-            "the code uses a tensor that it kept from another batch, or that a TorchScript "
-            "function made, which cannot be followed; keep nothing, and use plain Python functions"
-        )
-
     def _special(self, kind: int | str, func: Any, args: Any, kwargs: Any) -> None:
         """Refuse a function that would print, keep, or see more than one record."""
         if kind == _FOREIGN:
@@ -253,12 +249,9 @@ class Watch(TorchFunctionMode):
             repeats = kwargs.get("repeats", args[:2][-1] if args else None)
             if self._carries(repeats):
                 raise refusal(_SIZED)
-        targets = [kwargs["out"]] if kwargs.get("out") is not None else []
-        sources = [x for name, x in kwargs.items() if name != "out"]
-        if kind == _WRITES:
-            targets, sources = [*targets, *args[:1]], [*sources, *args[1:]]
-        else:
-            sources = [*sources, *args]
+        out, written = kwargs.get("out"), int(kind == _WRITES)  # to so many arguments, or to `out`
+        targets = [*args[:written], *([] if out is None else [out])]
+        sources = [*args[written:], *(x for name, x in kwargs.items() if name != "out")]
         for x in targets:
             each = x if isinstance(x, list | tuple) else [x]
             if any(isinstance(t, nn.Parameter) for t in each) and kind == _WRITES:
