@@ -286,19 +286,21 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         private = not asked["ledger"].adjacency.size_is_public
         known = "the stand-in for it" if private else f"the number of {unit.word}s"
         source = "as given" if self.classes is not None else "read off y and treated as public"
-        labels = f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}"
+        even = self._even
         made = training.guarantee(
-            public=(f"{known}, {asked['population']}", labels),
+            public=(
+                f"{known}, {asked['population']}",
+                f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}",
+            ),
             notes=(
-                *((weighing.BALANCED_NOTE,) if self._even else ()),
+                *((weighing.BALANCED_NOTE,) if even else ()),
                 TAKEN_AS_GIVEN,
                 ONE_FIT,
                 *self._refused(unit, weighed=False),
             ),
         )
-        proofs = ("ROW-LOCAL", *weighing.weight_proofs(self.class_weight))
-        ahead_of = ("PLAN-BEFORE-LOOK",) if self._even else ()
-        self.privacy_ = replace(made, proofs=(*made.proofs, *proofs, *ahead_of))
+        more = (*weighing.weight_proofs(self.class_weight), *(("PLAN-BEFORE-LOOK",) * even))
+        self.privacy_ = replace(made, proofs=(*made.proofs, "ROW-LOCAL", *more))
 
     def _asked(
         self, X: Any, y: Any, sample_epsilon: Any, persons: Any

@@ -284,8 +284,8 @@ class Start:
         if self.permit is not None:
             self.passage = Passage(self.permit, source, self.run.first)
         self.gradients.chance = Chance(source.spawn(1)[0])
-        ordered = in_random_order(self.unit, self.run.sampler, source)
-        self.to_come = map(ordered.rows_of, to_come(self, source))
+        rows_of = in_random_order(self.unit, self.run.sampler, source).rows_of
+        self.to_come = map(rows_of, to_come(self, source))
 
     # --- afterwards ----------------------------------------------------------------------------
 
@@ -308,29 +308,28 @@ class Start:
 
     def notes(self, *, given: bool) -> tuple[str, ...]:
         """Return what a reader must know; `given` if rows were taken on somebody's word."""
-        found = [
-            "Gradients are computed in the precision of the module; the norms by which they are "
-            "clipped are upper bounds, rounding included; the rounding of their sum is not.",
-            REFUSALS["canary"].words,
-        ]
-        found += self.unit.notes
-        if self.weights is not None:
-            found.append(f"A person with more than {MOST_ROWS:,} rows adds nothing.")
-        if given:
-            found.append(
-                "The rows of each batch are taken as given: that they belong to the "
-                f"{self.unit.word}s whose numbers were drawn is the word of whoever handed them in."
-            )
-        if self.banded is not None:
-            found.append(f"Noise is correlated over {self.banded.band} steps.")
+        own: list[float] = []
         if len(self.run.samplers) > 1 and self.permit is not None:
             own = [
                 accounting.epsilon(part, delta=self.permit.delta, adjacency=self.adjacency)
                 for part in self.permit.plan.alternatives()
             ]
-            each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
-            found.append(f"Epsilon of each group, in order: {each}.")
-        return tuple(found)
+        each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
+        band = self.asked.band
+        further = (
+            (self.weights is not None, f"A person with more than {MOST_ROWS:,} rows adds nothing."),
+            (given, "The rows of each batch are taken as given: that they belong to the "
+             f"{self.unit.word}s whose numbers were drawn is the word of whoever handed them in."),
+            (band is not None, f"Noise is correlated over {band} steps."),
+            (own, f"Epsilon of each group, in order: {each}."),
+        )  # fmt: skip
+        return (
+            "Gradients are computed in the precision of the module; the norms by which they are "
+            "clipped are upper bounds, rounding included; the rounding of their sum is not.",
+            REFUSALS["canary"].words,
+            *self.unit.notes,
+            *(words for holds, words in further if holds),
+        )
 
 
 STAGES: tuple[Stage, ...] = (

@@ -112,11 +112,12 @@ def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
                 samples = list(function.sample_inputs("cpu", dtype))
                 for sample in samples[:: -(-len(samples) // _SAMPLES) or 1]:
                     given = (sample.input, *sample.args), sample.kwargs
+                    call = Call(*tree_flatten(given))
                     for run in (function.op, function.inplace_variant):
                         if run is not None:
-                            _mapped(run, *tree_flatten(given), dtype.is_floating_point)
+                            _mapped(run, call, dtype.is_floating_point)
         for run in (torch._is_all_true, torch._is_any_true):  # torch.distributions asks them
-            _mapped(run, *tree_flatten(((torch.tensor([True, False]),), {})), False)
+            _mapped(run, Call(*tree_flatten(((torch.tensor([True, False]),), {}))), False)
     notes = {name: calls for name, calls in notes.items() if calls}
     for name in set(reached()) - set(notes):  # some that write in place, as nobody's sample did
         packet, dot, overload = name.partition(".")
@@ -126,18 +127,17 @@ def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
     return notes
 
 
-def _mapped(run: Any, leaves: list[Any], spec: Any, differentiable: bool) -> None:
+def _mapped(run: Any, call: Call, differentiable: bool) -> None:
     """Run a function under vmap, with all tensors mapped, each one mapped, and its gradient."""
-    tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+    leaves, tensors = call.leaves, call.places
     chosen = [tensors, *([i] for i in tensors)] if len(tensors) > 1 else [tensors]
 
-    def value(*given: Any) -> Any:
-        args, kwargs = tree_unflatten(list(given), spec)
-        return run(*args, **kwargs)
+    def value(*given: Any) -> list[Tensor]:
+        return call.run(run, list(given))
 
     def loss(*given: Any) -> Tensor:
-        found = [x for x in tree_flatten(value(*given))[0] if isinstance(x, Tensor)]
-        return torch.stack([x.square().sum() for x in found if x.is_floating_point()]).sum()
+        real = [x.square().sum() for x in value(*given) if x.is_floating_point()]
+        return torch.stack(real).sum()
 
     for mapped in chosen:
         axes = tuple(0 if i in mapped else None for i in range(len(leaves)))

@@ -24,8 +24,8 @@ def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
     """
     T, d, p = a.shape[1], a.shape[2], cotangent.x.shape[2]
     if T > 1 and p * d <= 2 * T * (p + d):
-        gradients = torch.bmm(cotangent.x.transpose(1, 2), working(a))
-        return Dense(weight, gradients.view(-1, *weight.shape))
+        formed = torch.bmm(cotangent.x.transpose(1, 2), working(a))
+        return Dense(weight, formed.view(-1, *weight.shape))
     return Outer(weight, a, cotangent)
 
 
@@ -149,11 +149,9 @@ def embedding(
 ) -> Any:  # fmt: skip
     """Follow out_t = W[index_t]."""
     given = {"max_norm": max_norm, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
-    for option, value in given.items():
-        if value:
-            raise InvalidParameter(
-                f"an embedding has {option}, which {REASONS[option]}; leave it off."
-            )
+    wrong = [f"{option}, which {REASONS[option]}" for option, value in given.items() if value]
+    if wrong:
+        raise InvalidParameter(f"an embedding has {wrong[0]}; leave it off.")
     if not record.trains(weight):
         if not record.constant(weight):
             return NotImplemented
@@ -164,8 +162,7 @@ def embedding(
         index, g = record.spread(index).reshape(record.size, -1), record.examples(g, 1)
         if padding is not None:
             g = g.masked_fill((index == padding).unsqueeze(2), 0.0)
-        lookup = Lookup(weight, index, g)
-        small = weight.shape[0] <= g.shape[1]
-        yield Dense(weight, lookup.rows(0, record.size)) if small else lookup
+        lookup, few = Lookup(weight, index, g), weight.shape[0] <= g.shape[1]
+        yield Dense(weight, lookup.rows(0, record.size)) if few else lookup
 
     return record.tap(lambda index: functional.embedding(index, weight.detach()), input, terms)
