@@ -80,12 +80,6 @@ class Group:
         _refuse((sent[size:] != 0.0).tolist())
         return sent[:size]
 
-    def copied(self, work: Callable[[], Tensor], size: int, dtype: torch.dtype) -> Tensor:
-        """Return on every rank what `work` returns on the first; all stop if it fails."""
-        return self.added(
-            lambda: work() if self.first else torch.zeros(size, dtype=dtype), size, dtype
-        )
-
     def align(self, module: nn.Module) -> None:
         """Give every rank the first rank's weights."""
         if self.ranks > 1:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from noisette._typing import Floats, Indices
+from noisette._typing import Indices
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
 from noisette.core.plans import Plan
@@ -315,10 +315,8 @@ class PrivateTraining:
             raise
         self._word = self._word or not isinstance(batch, TensorRecords)
         self._queue.open = None
-        noisy = self._group.copied(
-            lambda: torch.from_numpy(self._released(rule, total.numpy())),
-            self._gradients.dimension, self._precision,
-        )  # fmt: skip
+        released = partial(self._released, rule, total)
+        noisy = self._group.added(released, self._gradients.dimension, self._precision)
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
             self._clipping._restore(self._group.told(rule._state))
@@ -371,14 +369,17 @@ class PrivateTraining:
             total[dimension:] = torch.from_numpy(rule._counts())
         return total
 
-    def _released(self, rule: Clipping, total: Floats) -> Floats:
-        """Return the noisy sum of clipped gradients."""
+    def _released(self, rule: Clipping, total: Tensor) -> Tensor:
+        """Return the noisy sum of clipped gradients on the first rank, zeros on the others."""
         passage, batch, adjacency = self._start.passage, self.normaliser, self._start.adjacency
-        assert passage is not None
+        if passage is None:
+            return torch.zeros(self._gradients.dimension, dtype=self._precision)
         if self._start.banded is not None:
-            return self._start.banded(total, rule.clip_norm, adjacency, passage.release)
+            found = self._start.banded(total.numpy(), rule.clip_norm, adjacency, passage.release)
+            return torch.from_numpy(found)
         z = self._run.mechanism.noise_multiplier
-        return rule._read(passage.release(rule._bounded(total, adjacency, batch, z)), batch, z)
+        noisy = passage.release(rule._bounded(total.numpy(), adjacency, batch, z))
+        return torch.from_numpy(rule._read(noisy, batch, z))
 
     def _forget_gradients(self) -> None:
         """Do what ``optimizer.zero_grad`` does, without its records for profilers."""

@@ -315,10 +315,9 @@ class Watch(TorchFunctionMode):
                 return
             gc.collect(generation)
         kept = [x for ref in refs if (x := ref()) is not None]
-        if not kept:
-            return
-        raise refusal(
-            f"the code keeps a record's values after its pass, in {holder(kept, module)}, "
-            "where no noise protects them; return them, or do not keep them",
-            frames=(),
-        )
+        if kept:
+            raise refusal(
+                f"the code keeps a record's values after its pass, in {holder(kept, module)}, "
+                "where no noise protects them; return them, or do not keep them",
+                frames=(),
+            )
