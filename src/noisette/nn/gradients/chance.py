@@ -113,6 +113,10 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
         found = (self.words(math.prod(shape)) >> np.uint64(64 - bits)) * 2.0**-bits
         return torch.from_numpy(found).view(shape)
 
+    def normal(self, shape: Any) -> Tensor:
+        """Return standard normal numbers."""
+        return torch.from_numpy(self.source.generator.standard_normal(tuple(shape)))
+
     def exponential(self, shape: Any) -> Tensor:
         """Return exponential numbers, none of them 0."""
         return -torch.log(self.uniform(shape) + 2.0**-54)
@@ -177,8 +181,7 @@ def _uniform(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dty
 
 
 def _normal(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:
-    found = torch.from_numpy(chance.source.generator.standard_normal(tuple(shape)))
-    return found.mul_(given.get("std", 1.0)).add_(given.get("mean", 0.0))
+    return chance.normal(shape).mul_(given.get("std", 1.0)).add_(given.get("mean", 0.0))
 
 
 _LAWS: dict[str, Law] = {
