@@ -15,7 +15,6 @@ from noisette.core.ledger import Ledger  # noqa: E402
 from noisette.core.plans import Plan, Repeat, Sampled  # noqa: E402
 from noisette.errors import NoisetteError  # noqa: E402
 from noisette.nn import Flat, PrivateTraining, checkpoint, starting  # noqa: E402
-from noisette.nn.batches import RankBatches  # noqa: E402
 from noisette.nn.group import Group  # noqa: E402
 
 torch.set_num_threads(1)
@@ -85,7 +84,7 @@ EFFECTS: list[tuple[Any, str, str]] = [
     (checkpoint, "write", "claim"),
     (Group, "align", "restore"),
     (nn.Module, "load_state_dict", "restore"),
-    (RankBatches, "from_step", "draw"),
+    (starting, "to_come", "draw"),
 ]
 
 
@@ -105,9 +104,9 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 BEFORE = ["refuse: ClippedGradients", "check: check_ids", "agree: agree", "agree: agree",
           "read: prepare"]  # fmt: skip
-NEW = [*BEFORE, "claim: charge", "claim: write", "restore: align", "draw: from_step"]
+NEW = [*BEFORE, "claim: charge", "claim: write", "restore: align", "draw: to_come"]
 RESUMED = [*BEFORE, "read: read", "claim: resume", "restore: align", "restore: load_state_dict",
-           "draw: from_step"]  # fmt: skip
+           "draw: to_come"]  # fmt: skip
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["new", "resumed"])

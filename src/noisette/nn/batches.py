@@ -23,52 +23,28 @@ from noisette.nn.gradients.clipped import mapped_parts
 from noisette.nn.group import Group
 
 
-class RankBatches:
-    """The batches of a run over the records of all ranks.
+def to_come(start: Any, randomness: Randomness) -> Iterator[Indices]:
+    """Yield the batches of a run after those that it has drawn.
 
-    `members` has the records of each group on this rank, None without groups; `in_order` says that
-    the records are known to be in the order in which the run began.
+    A started pass is taken up in the middle only where its order is known to be the same: a
+    secret order is not kept, and nobody vouches for the order of rows that may have been loaded in
+    another way. Otherwise a record could be used twice in one pass. The rest of that pass is run on
+    nobody, so that the count of draws keeps telling how many passes have begun, however often a run
+    is killed.
     """
-
-    def __init__(
-        self, run: Schedule, sizes: list[int], members: list[Indices] | None, group: Group,
-        *, in_order: bool = False,
-    ) -> None:  # fmt: skip
-        self._run, self._sizes, self._members, self._group = run, sizes, members, group
-        self._in_order = in_order
-        if not run.sampler.independent:
-            # A mismatch between plan and data must show before anything is charged.
-            run.sampler.check(sum(sizes))
-
-    def normaliser(self, public: int) -> float:
-        """Return the public number by which a noisy sum is divided."""
-        if self._members is None:
-            return self._run.normaliser(public)
-        own = [len(rows) for rows in self._members]
-        counts = np.sum(self._group.gathered(lambda: own), axis=0)
-        return self._run.normaliser(public, counts.tolist())
-
-    def from_step(self, drawn: int, randomness: Randomness) -> Iterator[Indices]:
-        """Yield the batches after `drawn` steps.
-
-        A started pass is taken up in the middle only where its order is known to be the same: a
-        secret order is not kept, and nobody vouches for the order of rows that may have been
-        loaded in another way. Otherwise a record could be used twice in one pass. The rest of that
-        pass is run on nobody, so that the count of draws keeps telling how many passes have begun,
-        however often a run is killed.
-        """
-        # proof: RESUME
-        first, skip = divmod(drawn, self._run.sampler.steps)
-        if skip and not (isinstance(self._run.sampler, Cyclic) and self._in_order):
-            for _ in range(skip, self._run.sampler.steps):
-                yield np.empty(0, dtype=np.intp)
-            first, skip = first + 1, 0
-        for use in range(first, self._run.uses):
-            if self._members is None:
-                batches = self._group.schedule(self._run.sampler, self._sizes, randomness)
-            else:
-                batches = iter([level_batch(self._run.samplers, self._members, randomness)])
-            yield from itertools.islice(batches, skip if use == first else 0, None)
+    # proof: RESUME
+    run, members = start.run, start.members
+    first, skip = divmod(start.drawn, run.sampler.steps)
+    in_order = isinstance(run.sampler, Cyclic) and start.asked.record_ids is not None
+    if skip and not in_order:
+        yield from [np.empty(0, dtype=np.intp)] * (run.sampler.steps - skip)
+        first, skip = first + 1, 0
+    for use in range(first, run.uses):
+        if members is None:
+            batches = start.group.schedule(run.sampler, start.sizes, randomness)
+        else:
+            batches = iter([level_batch(run.samplers, members, randomness)])
+        yield from itertools.islice(batches, skip if use == first else 0, None)
 
 
 class Queue:
@@ -104,10 +80,6 @@ class Queue:
         self.open = self._waiting.popleft()
         self._past += 1
         return self.open
-
-    def used(self) -> None:
-        """Say that the open batch was used."""
-        self.open = None
 
     def _filled(self, count: int) -> bool:
         """Draw until `count` batches wait; return whether the run has so many."""
@@ -223,31 +195,18 @@ _OURS = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "in_o
 
 
 class _Numbered(data.Dataset[Any]):
-    """The records of a dataset, each with its number."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __getitem__(self, number: int) -> tuple[int, Any]:
-        return number, self.dataset[number]
-
-    def __getitems__(self, numbers: list[int]) -> list[tuple[int, Any]]:
-        if numbers and hasattr(self.dataset, "__getitems__"):
-            return list(zip(numbers, self.dataset.__getitems__(numbers), strict=True))
-        return [self[number] for number in numbers]
-
-
-class _Collate:
-    """Put records together; nobody's batch is the empty slice of somebody's."""
+    """The records of a dataset, put together for the numbers that are asked for."""
 
     def __init__(self, dataset: Any, collate: Callable[[list[Any]], Any]) -> None:
         self.dataset, self.collate = dataset, collate
 
-    def __call__(self, records: list[tuple[int, Any]]) -> tuple[list[int], Any]:
-        if records:
-            numbers, rows = zip(*records, strict=True)
-            return list(numbers), self.collate(list(rows))
-        return [], tree_map(lambda part: part[:0], self.collate([self.dataset[0]]))
+    def __getitems__(self, numbers: list[int]) -> tuple[list[int], Any]:
+        """Return the numbers and the batch; nobody's is the empty slice of somebody's."""
+        if not numbers:
+            return [], tree_map(lambda part: part[:0], self.collate([self.dataset[0]]))
+        many = getattr(self.dataset, "__getitems__", None)
+        rows = many(numbers) if many else [self.dataset[number] for number in numbers]
+        return numbers, self.collate(list(rows))
 
 
 def numbered(
@@ -267,8 +226,8 @@ def numbered(
         raise InvalidData("the dataset must hold exactly the records that the training was told.")
     collate = options.pop("collate_fn", None) or data.default_collate
     return data.DataLoader(
-        _Numbered(dataset), batch_sampler=(rows.tolist() for rows in batches()),  # ahead of use
-        collate_fn=_Collate(dataset, collate), **options,
+        _Numbered(dataset, collate), collate_fn=tuple,  # it is put together where it is loaded
+        batch_sampler=(rows.tolist() for rows in batches()), **options,  # ahead of use
     )  # fmt: skip
 
 

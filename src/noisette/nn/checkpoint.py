@@ -8,6 +8,7 @@ under what is left of the charge it already paid.
 import copy
 import pickletools
 import zipfile
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,10 +57,9 @@ class Average:
         if self._kind == "tail" and 2 * step <= self._steps:
             return
         self._count += 1
-        if isinstance(self._kind, str):
-            weight = 1.0 / self._count
-        else:  # a plain mean until the window is full, so that the start does not linger
-            weight = max(1.0 - self._kind, 1.0 / self._count)
+        # A plain mean until the window is full, so that the start does not linger.
+        window = 0.0 if isinstance(self._kind, str) else 1.0 - self._kind
+        weight = max(window, 1.0 / self._count)
         with torch.no_grad():
             for mean, parameter in zip(self._values, self._parameters, strict=True):
                 mean.lerp_(parameter, weight)
@@ -138,18 +138,15 @@ def prepare(path: Path, state: dict[str, Any]) -> None:
 
 def write(path: Path, state: dict[str, Any]) -> None:
     """Write `state`; a kill leaves the old file as it was."""
-    _write(path, state)
+    _write(path, state, stay=True)
 
 
-def _write(path: Path, state: dict[str, Any], *, stay: bool = True) -> None:
+def _write(path: Path, state: dict[str, Any], *, stay: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    # NumPy's numbers (a learning rate, say) as Python's: `read` takes no others.
+    plain = tree_map(lambda x: x.item() if isinstance(x, np.generic) else x, state)
     with written(path, stay=stay) as file:
-        torch.save(tree_map(_plain, {"noisette_checkpoint": FORMAT, **state}), file)
-
-
-def _plain(value: Any) -> Any:
-    """Return NumPy's numbers (a learning rate, say) as Python's: `read` takes no others."""
-    return value.item() if isinstance(value, np.generic) else value
+        torch.save({"noisette_checkpoint": FORMAT, **plain}, file)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -159,12 +156,15 @@ def read(path: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as archive:  # as torch.save writes it: nothing swells
             if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
                 raise ValueError
-            for name in archive.namelist():
-                if name.endswith("data.pkl"):
-                    _check_names(archive.read(name))
+            pickles = [archive.read(n) for n in archive.namelist() if n.endswith("data.pkl")]
+        for code, name, _ in chain.from_iterable(map(pickletools.genops, pickles)):
+            # Endless names of classes: torch takes hours to say that it does not know one.
+            if code.name in ("GLOBAL", "INST") and len(str(name)) > 200:
+                raise ValueError
         file.seek(0)
-        state = torch.load(file, weights_only=True)
-    form = state.pop("noisette_checkpoint", None) if isinstance(state, dict) else None
+        loaded = torch.load(file, weights_only=True)
+    state: dict[str, Any] = loaded if isinstance(loaded, dict) else {}
+    form = state.pop("noisette_checkpoint", None)
     if form == 2:
         raise InvalidParameter(
             f"{path} is of an earlier version, which kept no public facts to compare a resumed run "
@@ -174,15 +174,7 @@ def read(path: Path) -> dict[str, Any]:
         raise InvalidParameter(f"{path} is not a checkpoint of noisette, format {FORMAT}.")
     if not all(isinstance(state.get(name, ...), kinds) for name, kinds in _PARTS.items()):
         raise InvalidParameter(f"{path} is damaged; begin again with another file.")
-    found: dict[str, Any] = state
-    return found
-
-
-def _check_names(pickled: bytes) -> None:
-    """Refuse endless names of classes: torch takes hours to say that it does not know one."""
-    for code, name, _ in pickletools.genops(pickled):
-        if code.name in ("GLOBAL", "INST") and len(str(name)) > 200:
-            raise ValueError
+    return state
 
 
 def same_run(path: Path, state: dict[str, Any], facts: dict[str, Any], *, seeded: bool) -> None:

@@ -25,29 +25,13 @@ from noisette.core.plans import Plan
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.core.sampling import SAMPLERS
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
-from noisette.fitting.algorithms.class_weight import (
-    BALANCED,
-    BALANCED_NOTE,
-    check_class_weight,
-    class_factors,
-    counting,
-    for_model,
-    public_weights,
-    weight_proofs,
-)
+from noisette.fitting.algorithms import class_weight as weighing
 from noisette.fitting.algorithms.network import NetworkSteps, PreparedNetwork, PublicNetwork
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.private import Outlook, PrivateEstimator, Scored
-from noisette.nn.arrays import (
-    TensorRecords,
-    as_rows,
-    as_tensor,
-    fresh,
-    fresh_module,
-    made_up,
-    same_alone,
-)
+from noisette.nn import arrays
+from noisette.nn.arrays import TensorRecords
 from noisette.nn.batches import shown
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import check_module
@@ -247,7 +231,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         entries = n * (1 if d is None else _validate.integer("d", d))
         size = public_size(unit.size(adjacency, self.population))
         with torch.random.fork_rng(devices=[]):  # a function may draw starting weights
-            module = fresh(self.module)
+            module = arrays.fresh(self.module)
         weights = sum(p.numel() for p in module.parameters() if p.requires_grad)
         algorithm, public = NetworkSteps(), self._describe(size, adjacency)
         prepared = algorithm.prepare(replace(public, plan=self._planned(public)))
@@ -268,7 +252,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 f"of about {spread:.2g}; the gradient of one record has norm at most "
                 f"{public.clip_norm:g}.",
                 "Time and memory are for layers that use each weight once for each record.",
-                *((BALANCED_NOTE,) if self._even else ()),
+                *((weighing.BALANCED_NOTE,) if self._even else ()),
             ),
             unit=unit.word,
         )
@@ -288,7 +272,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 # proof: CLASS-WEIGHT
                 ahead = start.passage.after(-start.run.first)
                 present = None if start.weights is None else start.weights.numpy()
-                factors = class_factors(ahead, numbers, len(classes), present)
+                factors = weighing.class_factors(ahead, numbers, len(classes), present)
                 self._factors = torch.from_numpy(factors).float()
             seen = self.verbose and training._group.first
             for _ in shown(training.batches(), seen, training.steps, training.steps_done):
@@ -302,26 +286,28 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         private = not asked["ledger"].adjacency.size_is_public
         known = "the stand-in for it" if private else f"the number of {unit.word}s"
         source = "as given" if self.classes is not None else "read off y and treated as public"
-        labels = f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}"
-        self.privacy_ = training.guarantee(
-            public=(f"{known}, {asked['population']}", labels),
+        even = self._even
+        made = training.guarantee(
+            public=(
+                f"{known}, {asked['population']}",
+                f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}",
+            ),
             notes=(
-                *((BALANCED_NOTE,) if self._even else ()),
+                *((weighing.BALANCED_NOTE,) if even else ()),
                 TAKEN_AS_GIVEN,
                 ONE_FIT,
                 *self._refused(unit, weighed=False),
             ),
         )
-        more = ("PLAN-BEFORE-LOOK",) if self._even else ()
-        proofs = (*self.privacy_.proofs, "ROW-LOCAL", *weight_proofs(self.class_weight), *more)
-        self.privacy_ = replace(self.privacy_, proofs=proofs)
+        more = (*weighing.weight_proofs(self.class_weight), *(("PLAN-BEFORE-LOOK",) * even))
+        self.privacy_ = replace(made, proofs=(*made.proofs, "ROW-LOCAL", *more))
 
     def _asked(
         self, X: Any, y: Any, sample_epsilon: Any, persons: Any
     ) -> tuple[dict[str, Any], TensorRecords, NDArray[Any], Unit, tuple[int, ...]]:
         """Return what a `PrivateTraining` of these data is asked, before anything is charged."""
         ledger, adjacency, randomness = self._check_public()
-        array, labels = as_rows(X, y, self._least)
+        array, labels = arrays.as_rows(X, y, self._least)
         classes = inputs.sorted_classes(self.classes, labels)
         targets = torch.from_numpy(inputs.label_numbers(classes, labels))
         unit = Unit.of(persons, len(array))
@@ -330,9 +316,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         plan = self._planned(self._describe(size, adjacency, levels))
         if randomness.seeded:  # starting weights; all other chance is ours
             torch.manual_seed(randomness.seed_for_others())
-        module, dtype = fresh_module(self.module, array, len(classes))
-        rows = as_tensor(array, dtype)
-        factors = public_weights(self.class_weight, classes)
+        module, dtype = arrays.fresh_module(self.module, array, len(classes))
+        rows = arrays.as_tensor(array, dtype)
+        factors = weighing.public_weights(self.class_weight, classes)
         self._factors = None if factors is None else torch.from_numpy(factors).float()
         self._try(module, rows, len(classes))
         own = {name: getattr(self, name) for name in PASSED_ON}
@@ -366,11 +352,11 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
     def _try(self, module: nn.Module, rows: Tensor, classes: int) -> None:
         """Let the module and `augment` fail on invented rows, before anything is charged."""
-        batch = made_up(rows), torch.arange(4) % classes
+        batch = arrays.made_up(rows), torch.arange(4) % classes
         try:
             check_module(module, self._losses, batch, 4, copies=self.copies)
             if rows.dtype is not torch.int64:  # tokens cannot be invented
-                same_alone(module, batch[0])
+                arrays.same_alone(module, batch[0])
         except NoisetteError:
             raise
         except Exception as error:  # whatever the code of the user raises
@@ -393,7 +379,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         _validate.positive("learning_rate", self.learning_rate)
         _validate.non_negative("momentum", self.momentum)
         _validate.choice("sampling", self.sampling, SAMPLERS)
-        check_class_weight(self.class_weight)
+        weighing.check_class_weight(self.class_weight)
         if self.copies > 1 and self.augment is None:
             raise InvalidParameter(f"copies={self.copies} needs augment=..., which makes them.")
         as_clipping(self.clipping, self.clip_norm)
@@ -414,7 +400,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
     @property
     def _even(self) -> bool:
-        return isinstance(self.class_weight, str) and self.class_weight == BALANCED
+        return isinstance(self.class_weight, str) and self.class_weight == weighing.BALANCED
 
     def _planned(self, public: PublicNetwork) -> Plan:
         """Return what a fit charges."""
@@ -422,7 +408,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             if public.levels:
                 raise InvalidParameter("pass sample_epsilon or class_weight='balanced', not both.")
             # proof: CLASS-WEIGHT
-            counts = counting(public.epsilon, for_model(public).epsilon, public.adjacency)
+            counts = weighing.counting(
+                public.epsilon, weighing.for_model(public).epsilon, public.adjacency
+            )
             public = replace(public, before=counts)
         return NetworkSteps().prepare(public).plan
 
@@ -434,31 +422,28 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             return (), None
         if self.sampling != "poisson":
             raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
-        cap = float(self.epsilon)
-        values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, cap, "epsilon")
+        most = float(self.epsilon)
+        values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, most, "epsilon")
         known, groups = np.unique(values, return_inverse=True)
-        each = unit.one_each("sample_epsilon", groups)
-        counts = np.bincount(each)
+        counts = np.bincount(unit.one_each("sample_epsilon", groups))
         if known[0] <= 0.0 or len(known) > _MOST_LEVELS:
             raise InvalidData(
                 f"sample_epsilon must be above 0 and have at most {_MOST_LEVELS} different values."
             )
-        levels = tuple((float(e), int(c)) for e, c in zip(known, counts, strict=True))
+        levels = tuple(zip(known.tolist(), counts.tolist(), strict=True))
         return levels, groups if len(levels) > 1 else None
 
     def _optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
         parameters = [p for p in module.parameters() if p.requires_grad]
-        if not parameters:
-            raise InvalidParameter("the module has no parameter to train.")
-        if self.optimizer is not None:
-            made = self.optimizer(parameters) if callable(self.optimizer) else None
-            if not isinstance(made, torch.optim.Optimizer):
-                raise InvalidParameter(
-                    "optimizer must be a function of the parameters that returns a torch "
-                    "optimizer, e.g. lambda p: torch.optim.Adam(p, 1e-3)."
-                )
-            return made
-        return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum)
+        if self.optimizer is None:
+            return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum)
+        made = self.optimizer(parameters) if callable(self.optimizer) else None
+        if not isinstance(made, torch.optim.Optimizer):
+            raise InvalidParameter(
+                "optimizer must be a function of the parameters that returns a torch optimizer, "
+                "e.g. lambda p: torch.optim.Adam(p, 1e-3)."
+            )
+        return made
 
     # --- using the model -----------------------------------------------------------------------
 
@@ -482,7 +467,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
         """
         check_is_fitted(self)
-        array, _ = as_rows(X, None)
+        array, _ = arrays.as_rows(X, None)
         if array.shape[1:] != self._shape:
             raise InvalidData(
                 f"X has records of shape {array.shape[1:]}, but fit saw {self._shape}: "
@@ -490,7 +475,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             )
         with torch.no_grad():
             parts = [
-                self.module_(as_tensor(array[start : start + _AT_ONCE], self._dtype))
+                self.module_(arrays.as_tensor(array[start : start + _AT_ONCE], self._dtype))
                 for start in range(0, len(array), _AT_ONCE)
             ]
         return torch.cat(parts).double().numpy()

@@ -26,8 +26,10 @@ Found = TypeVar("Found")
 class Group:
     """The ranks that train together; one rank if ``torch.distributed`` is not initialised."""
 
-    def __init__(self, rank: int = 0, ranks: int = 1) -> None:
-        self.rank, self.ranks = rank, ranks
+    def __init__(self) -> None:
+        running = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self.rank = torch.distributed.get_rank() if running else 0
+        self.ranks = torch.distributed.get_world_size() if running else 1
 
     @property
     def first(self) -> bool:
@@ -78,12 +80,6 @@ class Group:
         _refuse((sent[size:] != 0.0).tolist())
         return sent[:size]
 
-    def copied(self, work: Callable[[], Tensor], size: int, dtype: torch.dtype) -> Tensor:
-        """Return on every rank what `work` returns on the first; all stop if it fails."""
-        return self.added(
-            lambda: work() if self.first else torch.zeros(size, dtype=dtype), size, dtype
-        )
-
     def align(self, module: nn.Module) -> None:
         """Give every rank the first rank's weights."""
         if self.ranks > 1:
@@ -115,13 +111,6 @@ class Group:
         stop = start + sizes[self.rank]
         for batch in self.told(lambda: list(sampler.schedule(sum(sizes), randomness))):
             yield batch[(batch >= start) & (batch < stop)] - start
-
-
-def present_group() -> Group:
-    """Return the ranks of ``torch.distributed`` if it runs, else this process alone."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return Group(torch.distributed.get_rank(), torch.distributed.get_world_size())
-    return Group()
 
 
 def _tried(work: Callable[[], Found]) -> tuple[Found | None, BaseException | None]:

@@ -45,17 +45,17 @@ from noisette.fitting.units import Unit
 from noisette.nn import checkpoint as files
 from noisette.nn.batches import (
     MOST_ROWS,
-    RankBatches,
     check_ranks,
     members_of,
     row_weights,
+    to_come,
     unit_of,
 )
 from noisette.nn.checkpoint import Average
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.chance import Chance
-from noisette.nn.group import present_group
+from noisette.nn.group import Group
 
 Stage = Callable[["Start"], None]
 
@@ -78,7 +78,7 @@ class Start:
     """
 
     def __init__(self, asked: Any) -> None:
-        self.asked, self.group = asked, present_group()
+        self.asked, self.group = asked, Group()
         self.permit: Permit | None = None
         self.passage: Passage | None = None
 
@@ -162,12 +162,17 @@ class Start:
             }
         )
         check_ranks(asked.persons, group)
-        sizes = group.gathered(lambda: int(asked.size))
-        ordered = asked.record_ids is not None
-        self.batches = RankBatches(self.run, sizes, self.members, group, in_order=ordered)
+        self.sizes = sizes = group.gathered(lambda: int(asked.size))
+        if not self.run.sampler.independent:
+            # A mismatch between plan and data must show before anything is charged.
+            self.run.sampler.check(sum(sizes))
         public = public_size(Unit(sum(sizes)).size(self.adjacency, asked.population))
         _validate.delta_for(self.delta, public)
-        self.normaliser = self.batches.normaliser(public)
+        counts = None
+        if self.members is not None:
+            own = [len(rows) for rows in self.members]
+            counts = np.sum(group.gathered(lambda: own), axis=0).tolist()
+        self.normaliser = self.run.normaliser(public, counts)
         group.agree({"divisor": self.normaliser})
         # proof: RESUME
         self.facts: dict[str, Any] = {
@@ -279,8 +284,8 @@ class Start:
         if self.permit is not None:
             self.passage = Passage(self.permit, source, self.run.first)
         self.gradients.chance = Chance(source.spawn(1)[0])
-        to_come = self.batches.from_step(self.drawn, source)
-        self.to_come = map(in_random_order(self.unit, self.run.sampler, source).rows_of, to_come)
+        rows_of = in_random_order(self.unit, self.run.sampler, source).rows_of
+        self.to_come = map(rows_of, to_come(self, source))
 
     # --- afterwards ----------------------------------------------------------------------------
 
@@ -303,29 +308,28 @@ class Start:
 
     def notes(self, *, given: bool) -> tuple[str, ...]:
         """Return what a reader must know; `given` if rows were taken on somebody's word."""
-        found = [
-            "Gradients are computed in the precision of the module; the norms by which they are "
-            "clipped are upper bounds, rounding included; the rounding of their sum is not.",
-            REFUSALS["canary"].words,
-        ]
-        found += self.unit.notes
-        if self.weights is not None:
-            found.append(f"A person with more than {MOST_ROWS:,} rows adds nothing.")
-        if given:
-            found.append(
-                "The rows of each batch are taken as given: that they belong to the "
-                f"{self.unit.word}s whose numbers were drawn is the word of whoever handed them in."
-            )
-        if self.banded is not None:
-            found.append(f"Noise is correlated over {self.banded.band} steps.")
+        own: list[float] = []
         if len(self.run.samplers) > 1 and self.permit is not None:
             own = [
                 accounting.epsilon(part, delta=self.permit.delta, adjacency=self.adjacency)
                 for part in self.permit.plan.alternatives()
             ]
-            each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
-            found.append(f"Epsilon of each group, in order: {each}.")
-        return tuple(found)
+        each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
+        band = self.asked.band
+        further = (
+            (self.weights is not None, f"A person with more than {MOST_ROWS:,} rows adds nothing."),
+            (given, "The rows of each batch are taken as given: that they belong to the "
+             f"{self.unit.word}s whose numbers were drawn is the word of whoever handed them in."),
+            (band is not None, f"Noise is correlated over {band} steps."),
+            (own, f"Epsilon of each group, in order: {each}."),
+        )  # fmt: skip
+        return (
+            "Gradients are computed in the precision of the module; the norms by which they are "
+            "clipped are upper bounds, rounding included; the rounding of their sum is not.",
+            REFUSALS["canary"].words,
+            *self.unit.notes,
+            *(words for holds, words in further if holds),
+        )
 
 
 STAGES: tuple[Stage, ...] = (

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from noisette._typing import Floats, Indices
+from noisette._typing import Indices
 from noisette.core.guarantee import Guarantee
 from noisette.core.ledger import Ledger
 from noisette.core.plans import Plan
@@ -163,9 +163,8 @@ class PrivateTraining:
         self.steps_done = start.drawn
         self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
-        small = self.normaliser <= _AT_ONCE and start.gradients.single
-        small = small and start.weights is None  # any number of rows makes a person
-        small = small and start.banded is None and start.clipping.fixed
+        few = self.normaliser <= _AT_ONCE and start.weights is None  # any number makes a person
+        small = few and start.gradients.single and start.banded is None and start.clipping.fixed
         # What is summed is in single precision anyway; the door adds its noise in double.
         self._precision = torch.float32 if small else torch.float64
         self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)
@@ -202,15 +201,7 @@ class PrivateTraining:
             If the last batch had no `step`, or a step failed after its noise.
 
         """
-        while True:
-            # Before the next batch is taken: none may be left out, since correlated noise counts
-            # on the distance between two uses of a record.
-            self._refuse_broken()
-            rows = self._queue.hand_over()
-            if rows is None:
-                break
-            yield rows.copy()  # the caller's to change
-        self._finish()
+        yield from self._handed(None)
 
     def loader(self, dataset: Any, **options: Any) -> Iterator[Any]:
         """Return the records of each batch out of `dataset`; call `step` once for each.
@@ -254,27 +245,30 @@ class PrivateTraining:
         options.setdefault("generator", self._gradients.chance.generator())
         loaded = numbered(dataset, self._start.rows, self._queue.ahead, options)
         self._group.agree({"workers of the loader": (loaded.num_workers, loaded.prefetch_factor)})
-        return self._loaded(iter(loaded))
+        return self._handed(iter(loaded))
 
-    def _loaded(self, source: Iterator[tuple[list[int], Any]]) -> Iterator[Any]:
+    def _handed(self, source: Iterator[tuple[list[int], Any]] | None) -> Iterator[Any]:
+        """Yield the batches, or what a loader has made of them."""
         while True:
+            # Before the next batch is taken: none may be left out, since correlated noise counts
+            # on the distance between two uses of a record.
             self._refuse_broken()
-            try:
-                with self._gradients.chance.loading():
-                    found = next(source, None)
-            except BaseException as error:
-                self._group.together(partial(_again, error))  # the others wait in their next step
-                raise
+            found: Any = None
+            if source is not None:
+                try:
+                    with self._gradients.chance.loading():
+                        found = next(source, None)
+                except BaseException as error:
+                    self._group.together(partial(_again, error))  # the others wait in their step
+                    raise
             rows = self._queue.hand_over()
-            known = None if rows is None else rows.tolist()
-            if known != (None if found is None else found[0]):
-                raise PermitError("the batches of this loader were taken by another loop.")
-            if found is None:
+            if source is not None:
+                known = None if rows is None else rows.tolist()
+                if known != (None if found is None else found[0]):
+                    raise PermitError("the batches of this loader were taken by another loop.")
+            if rows is None:
                 break
-            yield found[1]
-        self._finish()
-
-    def _finish(self) -> None:
+            yield rows.copy() if source is None else found[1]  # the caller's to change
         if self._start.file is not None and self.steps_done % self._save_every:
             self.save()
 
@@ -320,11 +314,9 @@ class PrivateTraining:
             self._broken = False  # nothing was drawn, and the same batch may be tried again
             raise
         self._word = self._word or not isinstance(batch, TensorRecords)
-        self._queue.used()
-        noisy = self._group.copied(
-            lambda: torch.from_numpy(self._released(rule, total.numpy())),
-            self._gradients.dimension, self._precision,
-        )  # fmt: skip
+        self._queue.open = None
+        released = partial(self._released, rule, total)
+        noisy = self._group.added(released, self._gradients.dimension, self._precision)
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
             self._clipping._restore(self._group.told(rule._state))
@@ -377,14 +369,17 @@ class PrivateTraining:
             total[dimension:] = torch.from_numpy(rule._counts())
         return total
 
-    def _released(self, rule: Clipping, total: Floats) -> Floats:
-        """Return the noisy sum of clipped gradients."""
+    def _released(self, rule: Clipping, total: Tensor) -> Tensor:
+        """Return the noisy sum of clipped gradients on the first rank, zeros on the others."""
         passage, batch, adjacency = self._start.passage, self.normaliser, self._start.adjacency
-        assert passage is not None
+        if passage is None:
+            return torch.zeros(self._gradients.dimension, dtype=self._precision)
         if self._start.banded is not None:
-            return self._start.banded(total, rule.clip_norm, adjacency, passage.release)
+            found = self._start.banded(total.numpy(), rule.clip_norm, adjacency, passage.release)
+            return torch.from_numpy(found)
         z = self._run.mechanism.noise_multiplier
-        return rule._read(passage.release(rule._bounded(total, adjacency, batch, z)), batch, z)
+        noisy = passage.release(rule._bounded(total.numpy(), adjacency, batch, z))
+        return torch.from_numpy(rule._read(noisy, batch, z))
 
     def _forget_gradients(self) -> None:
         """Do what ``optimizer.zero_grad`` does, without its records for profilers."""

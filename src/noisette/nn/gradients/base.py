@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch._C import _functorch
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch.utils._pytree import tree_map
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.terms import Dense, Term
@@ -28,8 +29,7 @@ def rule(*functions: Any) -> Callable[[Rule], Rule]:
     """Enter a rule for functions of torch: it takes the pass and then what the function takes."""
 
     def enter(follow: Rule) -> Rule:
-        for function in functions:
-            RULES[function] = follow
+        RULES.update(dict.fromkeys(functions, follow))
         return follow
 
     return enter
@@ -69,9 +69,17 @@ class Pass:
         """Say whether `x` is a trainable parameter of the module."""
         return id(x) in self.trained
 
-    def constant(self, x: Tensor | None) -> bool:
-        """Say whether `x` is missing, or the same for all records."""
-        return x is None or _functorch.maybe_get_level(x) == -1
+    def constant(self, *given: Tensor | None) -> bool:
+        """Say whether these are missing, or the same for all records."""
+        return all(x is None or _functorch.maybe_get_level(x) == -1 for x in given)
+
+    def parted(self, *given: Tensor | None) -> tuple[list[Any], list[Any]]:
+        """Return what is trained of a layer's parameters, and the values to compute with.
+
+        What is not trained stays attached: a use of a parameter that no rule sees is found there.
+        """
+        own = [p if id(p) in self.trained else None for p in given]
+        return own, [p if o is None else o.detach() for p, o in zip(given, own, strict=True)]
 
     def own(self, parameter: Tensor) -> Tensor:
         """Return the parameter as every record's own: its gradient is then one per record."""
@@ -86,13 +94,7 @@ class Pass:
 
     def replaced(self, given: Any) -> Any:
         """Return arguments with every trainable parameter made each record's own."""
-        if isinstance(given, Tensor):
-            return self.own(given) if self.trains(given) else given
-        if type(given) in (list, tuple):
-            return type(given)(self.replaced(x) for x in given)
-        if type(given) is dict:
-            return {name: self.replaced(x) for name, x in given.items()}
-        return given
+        return tree_map(lambda x: self.own(x) if id(x) in self.trained else x, given)
 
     # --- between one record and all of them ------------------------------------------------------
 

@@ -14,7 +14,7 @@ import json
 import sys
 import unittest
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -112,11 +112,12 @@ def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
                 samples = list(function.sample_inputs("cpu", dtype))
                 for sample in samples[:: -(-len(samples) // _SAMPLES) or 1]:
                     given = (sample.input, *sample.args), sample.kwargs
+                    call = Call(*tree_flatten(given))
                     for run in (function.op, function.inplace_variant):
                         if run is not None:
-                            _mapped(run, *tree_flatten(given), dtype.is_floating_point)
+                            _mapped(run, call, dtype.is_floating_point)
         for run in (torch._is_all_true, torch._is_any_true):  # torch.distributions asks them
-            _mapped(run, *tree_flatten(((torch.tensor([True, False]),), {})), False)
+            _mapped(run, Call(*tree_flatten(((torch.tensor([True, False]),), {}))), False)
     notes = {name: calls for name, calls in notes.items() if calls}
     for name in set(reached()) - set(notes):  # some that write in place, as nobody's sample did
         packet, dot, overload = name.partition(".")
@@ -126,18 +127,17 @@ def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
     return notes
 
 
-def _mapped(run: Any, leaves: list[Any], spec: Any, differentiable: bool) -> None:
+def _mapped(run: Any, call: Call, differentiable: bool) -> None:
     """Run a function under vmap, with all tensors mapped, each one mapped, and its gradient."""
-    tensors = [i for i, x in enumerate(leaves) if isinstance(x, Tensor)]
+    leaves, tensors = call.leaves, call.places
     chosen = [tensors, *([i] for i in tensors)] if len(tensors) > 1 else [tensors]
 
-    def value(*given: Any) -> Any:
-        args, kwargs = tree_unflatten(list(given), spec)
-        return run(*args, **kwargs)
+    def value(*given: Any) -> list[Tensor]:
+        return call.run(run, list(given))
 
     def loss(*given: Any) -> Tensor:
-        found = [x for x in tree_flatten(value(*given))[0] if isinstance(x, Tensor)]
-        return torch.stack([x.square().sum() for x in found if x.is_floating_point()]).sum()
+        real = [x.square().sum() for x in value(*given) if x.is_floating_point()]
+        return torch.stack(real).sum()
 
     for mapped in chosen:
         axes = tuple(0 if i in mapped else None for i in range(len(leaves)))
@@ -155,12 +155,18 @@ def _mapped(run: Any, leaves: list[Any], spec: Any, differentiable: bool) -> Non
 
 def _others(x: Tensor, number: int, shuffled: bool, integers: bool) -> Tensor:
     """Return other values for one more record, of the kind that the operator takes."""
-    if x.is_floating_point() or x.is_complex():
-        x = x * (1.0 + number / 8.0)
-        shift = number if shuffled else 0
-    else:
-        shift = number if integers else 0
+    real = _differentiable(x)
+    x = x * (1.0 + number / 8.0) if real else x
+    shift = number if (shuffled if real else integers) else 0
     return x.flatten().roll(shift).view(x.shape) if shift and x.dim() else x.clone()
+
+
+def _differentiable(x: Tensor) -> bool:
+    return x.is_floating_point() or x.is_complex()
+
+
+def _cloned(values: list[Any]) -> list[Any]:
+    return [x.clone() if isinstance(x, Tensor) else x for x in values]
 
 
 def _records(op: Any, call: Call) -> list[list[Any]]:
@@ -172,7 +178,7 @@ def _records(op: Any, call: Call) -> list[list[Any]]:
         ]
         try:
             for values in records:
-                call.run(op, [x.clone() if isinstance(x, Tensor) else x for x in values])
+                call.run(op, _cloned(values))
         except Exception:
             continue
         return records
@@ -196,41 +202,33 @@ def compared(op: Any, call: Call) -> Iterator[tuple[bool, bool]]:
     records = _records(op, call)
     if not records:
         return
-    writes = op._schema.is_mutable
-    for count in range(1, len(call.places) + 1):
-        for mapped in itertools.islice(itertools.combinations(call.places, count), 8):
-            if writes and 0 not in mapped:
-                continue
-            given = [
-                [x if i in mapped else records[0][i] for i, x in enumerate(values)]
-                for values in records
-            ]
-            try:
-                alone = [_derived(op, call, values, mapped) for values in given[:RECORDS]]
-            except Exception:
-                continue
-            for number, layout in enumerate(_layouts(call, mapped)):
-                right = _same(op, call, given, layout, alone)
-                if number == 0 and right is None:
-                    break  # vmap refuses these arguments
-                yield number == 0, bool(right)  # what fails elsewhere does not know the axis
+    sizes = range(1, len(call.places) + 1)
+    chosen = (itertools.islice(itertools.combinations(call.places, n), 8) for n in sizes)
+    for mapped in itertools.chain.from_iterable(chosen):
+        if op._schema.is_mutable and 0 not in mapped:
+            continue
+        given = [
+            [x if i in mapped else records[0][i] for i, x in enumerate(values)]
+            for values in records
+        ]
+        try:
+            alone = [_alone(op, call, values, mapped) for values in given[:RECORDS]]
+        except Exception:
+            continue
+        for number, layout in enumerate(_layouts(call, mapped)):
+            right = _same(op, call, given, layout, alone)
+            if number == 0 and right is None:
+                break  # vmap refuses these arguments
+            yield number == 0, bool(right)  # what fails elsewhere does not know the axis
 
 
-def _derived(op: Any, call: Call, values: list[Any], mapped: Any) -> list[Tensor]:
+def _alone(op: Any, call: Call, values: list[Any], mapped: tuple[int, ...]) -> list[Tensor]:
     """Return results of one record, and the gradients of the mapped tensors."""
-    values = [x.detach().clone() if isinstance(x, Tensor) else x for x in values]
-    leaves = [values[i] for i in mapped]
-    for x in leaves:
-        if x.is_floating_point() or x.is_complex():
-            x.requires_grad_()
-    used = [x.clone() if isinstance(x, Tensor) and x.requires_grad else x for x in values]
-    results = call.run(op, used)
-    if op._schema.is_mutable:
-        results = [*results, *(used[i] for i in mapped)]
+    results, leaves = _called(op, call, [values], dict.fromkeys(mapped, 0), vmapped=False)
     return [*(x.detach() for x in results), *_gradients(results, leaves)]
 
 
-def _gradients(results: list[Tensor], leaves: list[Tensor]) -> list[Tensor]:
+def _gradients(results: Sequence[Tensor], leaves: list[Tensor]) -> list[Tensor]:
     total, wanted = [], [x for x in leaves if x.requires_grad]
     for x in results:
         if x.requires_grad:  # a sum in which every entry counts otherwise
@@ -252,7 +250,7 @@ def _same(op: Any, call: Call, given: Any, layout: dict[int, int], alone: Any) -
     for records in (given[:RECORDS], [*given[: RECORDS - 1], given[RECORDS]]):
         torch.manual_seed(0)
         try:
-            results, leaves = _mapped_call(op, call, records, layout)
+            results, leaves = _called(op, call, records, layout)
         except Exception as error:
             return True if any(layout.values()) and "view size is not" in str(error) else None
         try:
@@ -272,46 +270,42 @@ def _same(op: Any, call: Call, given: Any, layout: dict[int, int], alone: Any) -
     )
 
 
-def _mapped_call(
-    op: Any, call: Call, given: Any, layout: dict[int, int]
+def _called(
+    op: Any, call: Call, given: Any, layout: dict[int, int], *, vmapped: bool = True
 ) -> tuple[tuple[Tensor, ...], list[Tensor]]:
-    """Return the results of one call under vmap, and the whole tensors that went in."""
+    """Return the results of a call, for all records or the first one, and what went in."""
     leaves = []
     for i, place in layout.items():
-        whole = torch.stack([values[i] for values in given], place).detach()
-        if whole.is_floating_point() or whole.is_complex():
-            whole.requires_grad_()
-        leaves.append(whole)
-    fixed = [x.clone() if isinstance(x, Tensor) else x for x in given[0]]
+        x = torch.stack([values[i] for values in given], place) if vmapped else given[0][i].clone()
+        leaves.append(x.detach().requires_grad_(_differentiable(x)))
+    fixed = _cloned(given[0])
 
     def one(*rows: Tensor) -> Any:
         values = list(fixed)
         for i, row in zip(layout, rows, strict=True):
             values[i] = row
         results = call.run(op, values)
-        if op._schema.is_mutable:
-            results = [*results, *(values[i] for i in layout)]
-        return tuple(results)
+        return (*results, *(values[i] for i in layout if op._schema.is_mutable))
 
     used = [x.clone() if x.requires_grad else x for x in leaves]
-    return torch.vmap(one, in_dims=tuple(layout.values()), randomness="different")(*used), leaves
+    run = torch.vmap(one, tuple(layout.values()), randomness="different") if vmapped else one
+    return run(*used), leaves
 
 
 def _per_record(
     results: tuple[Tensor, ...], leaves: list[Tensor], layout: dict[int, int]
 ) -> list[list[Tensor]]:
-    """Return what `_derived` does, for every record; raise if a gradient reaches another one."""
+    """Return what `_alone` does, for every record; raise if a gradient reaches another one."""
     found = []
     places = [place for x, place in zip(leaves, layout.values(), strict=True) if x.requires_grad]
     for n in range(RECORDS):
         row = [x[n] for x in results]
-        own = []
+        found.append([x.detach() for x in row])
         for g, place in zip(_gradients(row, leaves), places, strict=False):
             rows = g.movedim(place, 0)
-            own.append(rows[n])
+            found[n].append(rows[n])
             if torch.cat([rows[:n], rows[n + 1 :]]).nan_to_num().any():
                 raise ValueError("a record moves with another one's result")
-        found.append([*(x.detach() for x in row), *own])
     return found
 
 

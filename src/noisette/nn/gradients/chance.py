@@ -162,8 +162,7 @@ def _whole(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype
     low, high = (given.get(a, given.get(b)) for a, b in (("low", "from"), ("high", "to")))
     if high is None:
         high = 2 ** _BITS[dtype] if dtype.is_floating_point else torch.iinfo(dtype).max
-    found = chance.source.generator.integers(low or 0, high, tuple(shape))
-    return torch.from_numpy(found)
+    return torch.from_numpy(chance.source.generator.integers(low or 0, high, tuple(shape)))
 
 
 def _chosen(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtype) -> Tensor:

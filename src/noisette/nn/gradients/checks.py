@@ -65,7 +65,7 @@ class Unchanged:
             if len(now) != len(held) or not all(map(operator.is_, now, held)):
                 raise _CHANGED
             if layer._backward_hooks or layer._backward_pre_hooks or layer.training:
-                reason = _hooked(layer) or _remembers(layer)
+                reason = _sees_records(layer)
                 if reason:
                     raise InvalidParameter(f"a layer ({type(layer).__name__}) {reason}.")
         for _, table, own, held, trained in self._tensors:
@@ -119,21 +119,7 @@ def _reason(layer: Any) -> str | None:
          "instance), which cannot be followed; make it permanent, or use "
          "torch.nn.utils.parametrize"),
     )  # fmt: skip
-    found = [reason for holds, reason in reasons if holds]
-    return found[0] if found else _remembers(layer) or _hooked(layer)
-
-
-def _hooked(layer: Any) -> str | None:
-    hooked = [
-        p for p in layer._parameters.values()
-        if p is not None and (p._backward_hooks or p._post_accumulate_grad_hooks)
-    ]  # fmt: skip
-    if layer._backward_hooks or layer._backward_pre_hooks or hooked:
-        return (
-            "has a hook on its gradients, which would see those of all records, or run for none; "
-            "remove it"
-        )
-    return None
+    return next((reason for holds, reason in reasons if holds), None) or _sees_records(layer)
 
 
 def _refuse_global_hooks() -> None:
@@ -145,15 +131,21 @@ def _refuse_global_hooks() -> None:
         )
 
 
-def _remembers(layer: Any) -> str | None:
-    """Say why a layer with statistics of the data is refused; as constants they are fine."""
-    if isinstance(layer, _BatchNorm):
-        if layer.training or layer.running_mean is None:
-            return (
-                "normalises by the statistics of a batch, so no record's gradient is its own; "
-                f"{_REPLACE}, or keep it in evaluation mode (layer.eval()), where its running "
-                "statistics are constants"
-            )
-    elif getattr(layer, "track_running_stats", False) and layer.training:
-        return f"keeps running statistics of the data, which no noise protects; {_REPLACE}"
-    return None
+def _sees_records(layer: Any) -> str | None:
+    """Say why a layer with hooks, or statistics of the data, is refused; constants are fine."""
+    normal = isinstance(layer, _BatchNorm)
+    tracks = getattr(layer, "track_running_stats", False) and layer.training
+    hooked = layer._backward_hooks or layer._backward_pre_hooks
+    reasons = (
+        (normal and (layer.training or layer.running_mean is None),
+         "normalises by the statistics of a batch, so no record's gradient is its own; "
+         f"{_REPLACE}, or keep it in evaluation mode (layer.eval()), where its running statistics "
+         "are constants"),
+        (tracks and not normal,
+         f"keeps running statistics of the data, which no noise protects; {_REPLACE}"),
+        (hooked or any(p is not None and (p._backward_hooks or p._post_accumulate_grad_hooks)
+                       for p in layer._parameters.values()),
+         "has a hook on its gradients, which would see those of all records, or run for none; "
+         "remove it"),
+    )  # fmt: skip
+    return next((reason for holds, reason in reasons if holds), None)

@@ -19,7 +19,7 @@ from noisette.nn.gradients.operators import kept_apart, take_over
 from noisette.nn.gradients.rounding import full_precision, working
 from noisette.nn.gradients.terms import Outer, Term, Vectors, joint_squares, measure
 from noisette.nn.gradients.watch import Nested, Watch
-from noisette.nn.gradients.where import nothing_alive, translated, young
+from noisette.nn.gradients.where import nothing_alive, raise_known, young
 
 Losses = Callable[[Any, Any], Tensor]
 
@@ -240,10 +240,8 @@ class ClippedGradients:
         except Nested:
             self._nested = True  # and again, once it is certain that nothing old is alive
         except (RuntimeError, NotImplementedError) as error:
-            refused = translated(error)
-            if refused is None:
-                raise
-            raise refused from error
+            raise_known(error)
+            raise
         del record, watch  # they hold parameters as records' own
         return self._forward(losses, records)
 

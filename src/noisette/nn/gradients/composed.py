@@ -21,10 +21,8 @@ def attend(
 ) -> Any:  # fmt: skip
     """Run torch's kernel once, with the records beside the batch that Python sees."""
     given = record.replaced((query, key, value, attn_mask))
-    if not query.dim() == key.dim() == value.dim() == 4:
-        return NotImplemented
-    batch = query.shape[0]
-    if {key.shape[0], value.shape[0]} != {batch}:
+    batch = len(query) if query.dim() else 0
+    if not all(x.dim() == 4 and x.shape[0] == batch for x in (query, key, value)):
         return NotImplemented
 
     def compute(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
@@ -58,12 +56,10 @@ def multi_head(
     static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> Any:  # fmt: skip
     """Follow the two projections; the usual options only, others are left to vmap."""
-    rare = bias_k is not None or bias_v is not None or static_k is not None or static_v is not None
-    rare = rare or add_zero_attn or use_separate_proj_weight or query.dim() != 3
-    if rare or in_proj_weight is None or (is_causal and attn_mask is None):
-        return NotImplemented
-    inputs = (in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias)
-    if not all(record.constant(p) for p in inputs) or query.shape[2] != embed_dim_to_check:
+    rare = any(x is not None for x in (bias_k, bias_v, static_k, static_v)) or add_zero_attn
+    rare = rare or use_separate_proj_weight or query.dim() != 3 or (is_causal and attn_mask is None)
+    shared = record.constant(in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias)
+    if rare or not shared or in_proj_weight is None or query.shape[2] != embed_dim_to_check:
         return NotImplemented
     q, k, v = _projected(record, (query, key, value), in_proj_weight, in_proj_bias, num_heads)
     (L, N, E), S = query.shape, key.shape[0]

@@ -144,10 +144,8 @@ def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
             bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
             groups: int = 1) -> Any:  # fmt: skip
     """Follow out = W * x + b."""
-    if not (record.constant(weight) and record.constant(bias)):
-        return NotImplemented
-    w, b = (p if record.trains(p) else None for p in (weight, bias))
-    if w is None and b is None:
+    (w, b), fixed = record.parted(weight, bias)
+    if not record.constant(weight, bias) or (w is None and b is None):
         return NotImplemented
     x, kernel, dilation = record.replaced(input), tuple(weight.shape[2:]), _tuple(dilation, count)
     if padding == "same":
@@ -156,12 +154,7 @@ def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
         x = functional.pad(x, [side for pair in reversed(sides) for side in pair])
     padding = (0,) * count if isinstance(padding, str) else _tuple(padding, count)
     layout = Layout(kernel, _tuple(stride, count), padding, dilation, groups)
-    fixed = weight if w is None else weight.detach(), bias if b is None else b.detach()
     single = input.dim() == count + 1
-
-    def compute(x: Tensor) -> Tensor:
-        out: Tensor = call(x, *fixed, layout.stride, padding, dilation, groups)
-        return out
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
         copies, a = 1 if single else g.shape[1], record.spread(a)
@@ -176,7 +169,8 @@ def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
             sums = g.flatten(2).sum(2)
             yield Dense(b, sums.view(-1, copies, sums.shape[1]).sum(1) if copies > 1 else sums)
 
-    return record.tap(compute, x, terms, merged=1 if single else 2)
+    settings = layout.stride, padding, dilation, groups
+    return record.tap(lambda x: call(x, *fixed, *settings), x, terms, merged=1 if single else 2)
 
 
 for _count, _call in enumerate((functional.conv1d, functional.conv2d, functional.conv3d), 1):

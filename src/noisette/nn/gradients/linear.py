@@ -24,15 +24,15 @@ def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
     """
     T, d, p = a.shape[1], a.shape[2], cotangent.x.shape[2]
     if T > 1 and p * d <= 2 * T * (p + d):
-        gradients = torch.bmm(cotangent.x.transpose(1, 2), working(a))
-        return Dense(weight, gradients.view(-1, *weight.shape))
+        formed = torch.bmm(cotangent.x.transpose(1, 2), working(a))
+        return Dense(weight, formed.view(-1, *weight.shape))
     return Outer(weight, a, cotangent)
 
 
 @rule(functional.linear)
 def linear(record: Pass, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """Follow out = x W' + b."""
-    if not (record.constant(weight) and record.constant(bias)):
+    if not record.constant(weight, bias):
         return NotImplemented
     if not (record.trains(weight) or record.trains(bias)):
         return functional.linear(record.replaced(input), weight, bias)
@@ -43,9 +43,7 @@ def _tapped(
     record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None, right: bool = False
 ) -> Any:
     """Follow out = x W' + b, or x W + b, where the weight's gradient is transposed."""
-    w, b = (p if record.trains(p) else None for p in (weight, bias))
-    # What is not trained stays attached: a use of a parameter that no rule sees is found there.
-    fixed, added = weight if w is None else w.detach(), bias if b is None else b.detach()
+    (w, b), (fixed, added) = record.parted(weight, bias)
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
         a, g = record.examples(a, 1), record.examples(g, 1)
@@ -55,10 +53,8 @@ def _tapped(
         if b is not None:
             yield Shift(b, cotangent) if g.shape[1] == 1 else Dense(b, g.sum(1))
 
-    def compute(x: Tensor) -> Tensor:
-        return _product(x, fixed.t() if right else fixed, added)
-
-    return record.tap(compute, x, terms, merged=x.dim())
+    fixed = fixed.t() if right else fixed
+    return record.tap(lambda x: _product(x, fixed, added), x, terms, merged=x.dim())
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -153,11 +149,9 @@ def embedding(
 ) -> Any:  # fmt: skip
     """Follow out_t = W[index_t]."""
     given = {"max_norm": max_norm, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
-    for option, value in given.items():
-        if value:
-            raise InvalidParameter(
-                f"an embedding has {option}, which {REASONS[option]}; leave it off."
-            )
+    wrong = [f"{option}, which {REASONS[option]}" for option, value in given.items() if value]
+    if wrong:
+        raise InvalidParameter(f"an embedding has {wrong[0]}; leave it off.")
     if not record.trains(weight):
         if not record.constant(weight):
             return NotImplemented
@@ -168,8 +162,7 @@ def embedding(
         index, g = record.spread(index).reshape(record.size, -1), record.examples(g, 1)
         if padding is not None:
             g = g.masked_fill((index == padding).unsqueeze(2), 0.0)
-        lookup = Lookup(weight, index, g)
-        small = weight.shape[0] <= g.shape[1]
-        yield Dense(weight, lookup.rows(0, record.size)) if small else lookup
+        lookup, few = Lookup(weight, index, g), weight.shape[0] <= g.shape[1]
+        yield Dense(weight, lookup.rows(0, record.size)) if few else lookup
 
     return record.tap(lambda index: functional.embedding(index, weight.detach()), input, terms)

@@ -22,13 +22,9 @@ def _tapped(
 
     With none of them there is one weight for each channel, and x is (images, channels, ...).
     """
-    if not (record.constant(weight) and record.constant(bias)):
+    trained, fixed = record.parted(weight, bias)
+    if not record.constant(weight, bias) or trained == [None, None]:
         return NotImplemented
-    trained = [p if record.trains(p) else None for p in (weight, bias)]
-    if trained == [None, None]:
-        return NotImplemented
-    pairs = zip((weight, bias), trained, strict=True)
-    w, b = (p if own is None else own.detach() for p, own in pairs)
     merged = 1 if trailing else 2
 
     def summed(g: Tensor) -> Tensor:
@@ -44,7 +40,7 @@ def _tapped(
         if trained[1] is not None:
             yield Dense(trained[1], summed(g))
 
-    return record.tap(lambda x: normalise(x, w, b), record.replaced(x), terms, merged)
+    return record.tap(lambda x: normalise(x, *fixed), record.replaced(x), terms, merged)
 
 
 @rule(functional.layer_norm)

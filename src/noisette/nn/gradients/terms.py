@@ -189,26 +189,8 @@ class Outer(Term):
         a, g = self.a, self.g
         if gamma(d + p + T + 8, a.dtype) > 1e-2:
             a, g = a.double(), g.double()
-        total = [self._gram(a[i:j], g[i:j]) for i, j in chunks(self.size, max(T * T, 1))]
-        return torch.cat(total)
-
-    @staticmethod
-    def _gram(a: Tensor, g: Tensor) -> Tensor:
-        T, d, p = a.shape[1], a.shape[2], g.shape[2]
-        A, G = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
-        lost = 1.0 + 2.0 * gamma(d + p + 8, a.dtype)
-        a_squares = A.diagonal(dim1=1, dim2=2).double() * lost + 2.0 * tiny(d, a.dtype)
-        g_squares = G.diagonal(dim1=1, dim2=2).double() * lost + 2.0 * tiny(p, a.dtype)
-        absolute = (a_squares * g_squares).sqrt().sum(1).square()
-        cross = A.mul_(G).sum(2).double().sum(1)
-        allowance = 2.0 * gamma(d + p + T + 8, a.dtype) * absolute
-        # Underflow takes up to tiny(d) from every entry of A, which G multiplies, and so on.
-        allowance += 2.0 * tiny(d, a.dtype) * g_squares.sqrt().sum(1).square()
-        allowance += 2.0 * tiny(p, a.dtype) * a_squares.sqrt().sum(1).square()
-        allowance += 2.0 * tiny(T * T, a.dtype)
-        # A sum of rows that fell to minus infinity says nothing; below 0 it is rounding.
-        cross = torch.where(cross.isfinite(), cross.clamp(min=0.0), torch.inf)
-        return cross.add_(allowance)
+        runs = chunks(self.size, max(T * T, 1))
+        return torch.cat([_gram(a[start:stop], g[start:stop]) for start, stop in runs])
 
     def add_weighted(self, factors: Tensor, out: Tensor) -> None:
         """Add sum_i f_i sum_t g_t a_t' as one product, without a copy where precisions agree."""
@@ -234,3 +216,21 @@ class Outer(Term):
 
 def _zeroed(x: Tensor, bad: Tensor) -> Tensor:
     return x.masked_fill(bad.view(-1, *[1] * (x.dim() - 1)), 0.0)
+
+
+def _gram(a: Tensor, g: Tensor) -> Tensor:
+    T, d, p = a.shape[1], a.shape[2], g.shape[2]
+    A, G = torch.bmm(a, a.transpose(1, 2)), torch.bmm(g, g.transpose(1, 2))
+    lost = 1.0 + 2.0 * gamma(d + p + 8, a.dtype)
+    a_squares = A.diagonal(dim1=1, dim2=2).double() * lost + 2.0 * tiny(d, a.dtype)
+    g_squares = G.diagonal(dim1=1, dim2=2).double() * lost + 2.0 * tiny(p, a.dtype)
+    absolute = (a_squares * g_squares).sqrt().sum(1).square()
+    cross = A.mul_(G).sum(2).double().sum(1)
+    allowance = 2.0 * gamma(d + p + T + 8, a.dtype) * absolute
+    # Underflow takes up to tiny(d) from every entry of A, which G multiplies, and so on.
+    allowance += 2.0 * tiny(d, a.dtype) * g_squares.sqrt().sum(1).square()
+    allowance += 2.0 * tiny(p, a.dtype) * a_squares.sqrt().sum(1).square()
+    allowance += 2.0 * tiny(T * T, a.dtype)
+    # A sum of rows that fell to minus infinity says nothing; below 0 it is rounding.
+    cross = torch.where(cross.isfinite(), cross.clamp(min=0.0), torch.inf)
+    return cross.add_(allowance)

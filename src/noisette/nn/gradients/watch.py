@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch._C import _functorch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
@@ -177,17 +178,11 @@ class Watch(TorchFunctionMode):
         if rule is not None and record.on_top():
             found = rule(record, *args, **kwargs)
             if found is not NotImplemented:
-                if trained:
-                    self._note(func.__name__, [*args, *kwargs.values()])
+                for x in tree_leaves((args, kwargs)) if trained else ():
+                    if id(x) in record.trained:
+                        record.handled.setdefault(id(x), set()).add(func.__name__)
                 return found
         return func(*record.replaced(args), **record.replaced(kwargs))
-
-    def _note(self, name: str, given: Iterable[Any]) -> None:
-        for x in given:
-            if id(x) in self._record.trained:
-                self._record.handled.setdefault(id(x), set()).add(name)
-            elif type(x) in (tuple, list):
-                self._note(name, x)
 
     # --- what goes in ----------------------------------------------------------------------------
 
@@ -200,9 +195,17 @@ class Watch(TorchFunctionMode):
                 continue
             if kind is Tensor:
                 known = self._known.get(id(x))
-                if known is None or known() is not x:
-                    self._stranger(x)
-            elif kind is nn.Parameter:
+                level = _functorch.maybe_get_level(x)
+                if level == -1 or self._adopt or (known is not None and known() is x):
+                    continue
+                if level > self._record.level:
+                    raise Nested
+                raise refusal(  # of a record, and no function of this pass has made it
+                    "the code uses a tensor that it kept from another batch, or that a TorchScript "
+                    "function made, which cannot be followed; keep nothing, and use plain Python "
+                    "functions"
+                )
+            if kind is nn.Parameter:
                 trained = trained or id(x) in self._record.trained
                 if _functorch.maybe_get_level(x) != -1:
                     raise refusal("the code makes a parameter of a record; use plain tensors")
@@ -229,18 +232,6 @@ class Watch(TorchFunctionMode):
                 trained = self._look(gc.get_referents(x), inside | {id(x)}) or trained
         return trained
 
-    def _stranger(self, x: Tensor) -> None:
-        """Refuse a tensor of a record that no function of this pass has made."""
-        level = _functorch.maybe_get_level(x)
-        if level == -1 or self._adopt:
-            return
-        if level > self._record.level:
-            raise Nested
-        raise refusal(
-            "the code uses a tensor that it kept from another batch, or that a TorchScript "
-            "function made, which cannot be followed; keep nothing, and use plain Python functions"
-        )
-
     def _special(self, kind: int | str, func: Any, args: Any, kwargs: Any) -> None:
         """Refuse a function that would print, keep, or see more than one record."""
         if kind == _FOREIGN:
@@ -258,12 +249,9 @@ class Watch(TorchFunctionMode):
             repeats = kwargs.get("repeats", args[:2][-1] if args else None)
             if self._carries(repeats):
                 raise refusal(_SIZED)
-        targets = [kwargs["out"]] if kwargs.get("out") is not None else []
-        sources = [x for name, x in kwargs.items() if name != "out"]
-        if kind == _WRITES:
-            targets, sources = [*targets, *args[:1]], [*sources, *args[1:]]
-        else:
-            sources = [*sources, *args]
+        out, written = kwargs.get("out"), int(kind == _WRITES)  # to so many arguments, or to `out`
+        targets = [*args[:written], *([] if out is None else [out])]
+        sources = [*args[written:], *(x for name, x in kwargs.items() if name != "out")]
         for x in targets:
             each = x if isinstance(x, list | tuple) else [x]
             if any(isinstance(t, nn.Parameter) for t in each) and kind == _WRITES:
@@ -327,10 +315,9 @@ class Watch(TorchFunctionMode):
                 return
             gc.collect(generation)
         kept = [x for ref in refs if (x := ref()) is not None]
-        if not kept:
-            return
-        raise refusal(
-            f"the code keeps a record's values after its pass, in {holder(kept, module)}, "
-            "where no noise protects them; return them, or do not keep them",
-            frames=(),
-        )
+        if kept:
+            raise refusal(
+                f"the code keeps a record's values after its pass, in {holder(kept, module)}, "
+                "where no noise protects them; return them, or do not keep them",
+                frames=(),
+            )

@@ -88,13 +88,11 @@ _MEANINGS = (
 )  # fmt: skip
 
 
-def translated(error: BaseException) -> InvalidParameter | None:
-    """Return the refusal that an error of torch inside the pass amounts to; None if it is none."""
-    text = str(error)
+def raise_known(error: BaseException) -> None:
+    """Raise the refusal that an error of torch inside the pass amounts to, if it is one."""
     for signs, reason in _MEANINGS:
-        if any(sign in text for sign in signs):
-            return refusal(reason, list(traceback.walk_tb(error.__traceback__))[::-1])
-    return None
+        if any(sign in str(error) for sign in signs):
+            raise refusal(reason, list(traceback.walk_tb(error.__traceback__))[::-1]) from error
 
 
 @contextmanager
