@@ -16,6 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ORACLES = (  # proofs that only check others, and one of a paper's own
     ROOT / "tests" / "reference" / "complex_orders.py",
     ROOT / "tests" / "reference" / "lottery_pairs.py",
+    ROOT / "tests" / "reference" / "test_last_iterate.py",
     ROOT / "reproductions" / "shuffling" / "poster.py",
 )
 THEOREMS = ROOT / "docs" / "theory" / "theorems.md"

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noisette import _validate
 from noisette._typing import Floats
+from noisette.errors import InvalidParameter
 
 # One segment of the minorant: run exp(2 scale) v and rise exp(scale) s. The scale keeps long
 # contracting chains (p_k far below the smallest double) exact where it matters.
@@ -90,40 +90,43 @@ def _blocks(log_p: Floats, noise: Floats, log_rise: Floats) -> list[Block]:
     return list(zip(scale.tolist(), v.tolist(), s.tolist(), strict=True))
 
 
-def _string_mus(
-    c: Floats, eta: Floats, r: float, start: int, distance: float, *, worst: bool
-) -> Floats:
-    """Return mu_j for each position j of the record in the last epoch, shapes (E, l) -> (l,).
+def last_mus(c: Floats, eta: Floats, r: float, *, worst: bool = False) -> Floats:
+    """Return (mu_1, ..., mu_l) of the last iterate: mu_j if the record ends in batch j.
 
-    In every earlier epoch the rise is max_k p_k s_k, placed at the epoch's last step. With `worst`
-    the result is the largest of them alone, shape (1,). The string starts at the beginning of
-    epoch `start` (from 0) with the given distance.
+    c in [0, 1] and eta > 0 have shape (epochs, batches); r = Delta/sigma. In every earlier epoch
+    the rise is max_k p_k s_k, placed at the epoch's last step. At c = 1, E >= 2 and equal steps:
+    mu_j^2 = r^2 [(E-2)/l + 1/j + 1/(l-j+1)] for j > (l+1)/2, with 4/(l+1) in place of the last two
+    terms otherwise.
+
+    With `worst` the result is the largest of them alone, valid for every fixed or random order,
+    and for steps that vary inside an epoch (there it is loose). With constant steps it is, for
+    l = 1 and T = E, r sqrt((1-c^T)/(1+c^T) (1+c)/(1-c)), and for l >= 2
+    r sqrt(1 + c^{2l-2} (1-c^2)/(1-c^l)^2 (1-c^{l(E-1)})/(1+c^{l(E-1)})); r sqrt(1 + (E-1)/l) at
+    c = 1.
     """
     # proof: LAST-ITERATE-LATER-IS-WORSE
+    # proof: LAST-ITERATE-FULL-BATCH (one batch)
+    if not ((c >= 0).all() and (c <= 1).all()):
+        raise InvalidParameter(
+            "contraction must lie in [0, 1]: smaller steps make the map contract."
+        )
     epochs, batches = eta.shape
     log_p, erased = _log_products(c.ravel())
-    alive = np.arange(eta.size) >= max(erased, start * batches)
+    alive = np.arange(eta.size) >= erased
     with np.errstate(divide="ignore"):
         log_rises = np.where(alive, log_p + np.log(r * eta.ravel()), -np.inf)
-        log_first = np.log(c[start, 0] * distance) + log_p[start * batches]
-
     head = (epochs - 1) * batches
     log_rise = np.full(head, -np.inf)
     log_rise[batches - 1 :: batches] = log_rises[:head].reshape(-1, batches).max(axis=1)
-    if start < epochs - 1:
-        index = start * batches
-        log_rise[index] = np.logaddexp(log_rise[index], log_first)
     base: list[Block] = []
-    first = max(erased, start * batches)
-    if first < head:
-        for block in _blocks(log_p[first:head], eta.ravel()[first:head], log_rise[first:]):
+    if erased < head:
+        for block in _blocks(log_p[erased:head], eta.ravel()[erased:head], log_rise[erased:]):
             _push(base, block)
 
     tail_p = np.exp(np.where(alive[head:], log_p[head:], -np.inf))
     energy = (tail_p * eta[-1]) ** 2
     before = np.concatenate(([0.0], np.cumsum(energy)[:-1]))  # of steps 1..j-1
     after = np.cumsum(energy[::-1])[::-1]  # of steps j..l
-    carried = math.exp(log_first) if start == epochs - 1 else 0.0
     own = np.exp(log_rises[head:])
     # If p_k s_k never falls inside the last epoch, its last position is the worst one.
     last_is_worst = worst and bool((np.diff(own) >= 0.0).all())
@@ -131,36 +134,7 @@ def _string_mus(
     out = []
     for j in positions:
         stack = list(base)
-        lead = carried if j > 0 else 0.0
-        _push(stack, (0.0, float(before[j]), lead))
-        _push(stack, (0.0, float(after[j]), float(own[j]) + carried - lead))
+        _push(stack, (0.0, float(before[j]), 0.0))
+        _push(stack, (0.0, float(after[j]), float(own[j])))
         out.append(_energy(stack))
     return _round_up([max(out)] if worst else out, eta.size)
-
-
-def best_position_mus(c: Floats, eta: Floats, r: float, diameter: float, *, worst: bool) -> Floats:
-    """Return `_string_mus` minimised over the starting epoch, for iterates in a bounded set.
-
-    c in [0, 1] and eta > 0 have shape (epochs, batches); diameter is in the unit of eta, inf for
-    an unbounded domain. Any start is valid, so the minimum over the starts tried is too.
-    """
-    # proof: LAST-ITERATE-BOUNDED-DOMAIN
-    _validate.positive_or_infinite("diameter", diameter)
-    best = _string_mus(c, eta, r, 0, 0.0, worst=worst)
-    if diameter == math.inf:
-        return best
-    epochs = eta.shape[0]
-    tried: dict[int, float] = {}
-
-    def visit(lengths: Floats) -> None:
-        nonlocal best
-        for length in np.unique(np.clip(np.rint(lengths).astype(int), 1, epochs)):
-            if int(length) not in tried:
-                mus = _string_mus(c, eta, r, epochs - int(length), diameter, worst=worst)
-                tried[int(length)] = float(mus.sum())
-                best = np.minimum(best, mus)
-
-    visit(np.geomspace(1, epochs, 40))
-    centre = min(tried, key=lambda length: tried[length])
-    visit(np.linspace(0.8 * centre, 1.25 * centre, 25))
-    return best

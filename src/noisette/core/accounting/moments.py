@@ -25,7 +25,7 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.core.accounting.base import Accountant, participation
-from noisette.core.accounting.last_iterate import last_iterate_run
+from noisette.core.accounting.last_iterate import LastIterateRun
 from noisette.core.accounting.sums import pure_epsilon
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
@@ -46,7 +46,7 @@ def log_moment(leaf: Leaf, s: Floats, adjacency: Adjacency) -> Floats:
     """Return the step-wise moment function of one use of `leaf` at every s (inf if unbounded)."""
     s = np.asarray(s, dtype=float)
     if isinstance(leaf, LastIterate):
-        mu = last_iterate_run(leaf, adjacency).mu()  # proof: LAST-ITERATE-GCM
+        mu = LastIterateRun(leaf, adjacency).mu()  # proof: LAST-ITERATE-GCM
         return np.asarray(mu * mu * s * (s + 1.0) / 2.0)
     if isinstance(leaf, Run | Sampled):
         part = participation(leaf, adjacency)

@@ -14,7 +14,7 @@ from scipy.special import betainc, log_ndtr
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.base import Accountant, counted, participation
-from noisette.core.accounting.last_iterate import last_iterate_run
+from noisette.core.accounting.last_iterate import LastIterateRun
 from noisette.core.accounting.numerical.bracket import Step, delta_bracket, epsilon_bracket
 from noisette.core.accounting.numerical.noise_pairs import (
     BoundedRange,
@@ -165,7 +165,7 @@ class NumericalAccountant(Accountant[Composition]):
             return _both(ApproximateDP(leaf.epsilon, leaf.delta), None)  # proof: KOV-APPROX
         if isinstance(leaf, LastIterate):
             # In a composition the worst position stands for all. proof: LAST-ITERATE-GCM
-            return _both(GaussianPair(last_iterate_run(leaf, adjacency).mu()), None)
+            return _both(GaussianPair(LastIterateRun(leaf, adjacency).mu()), None)
         if isinstance(leaf, Selected):
             return _both(SearchPair(leaf, adjacency), None)  # proof: SELECT-PROFILE
         assert isinstance(leaf, Run | Sampled)
@@ -290,7 +290,7 @@ def _own_curve(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> Any:
         return None
     leaf = leaves[0][0]
     if isinstance(leaf, LastIterate):
-        return last_iterate_run(leaf, adjacency)
+        return LastIterateRun(leaf, adjacency)
     return search_curve(leaf, adjacency) if isinstance(leaf, Selected) else None
 
 

@@ -9,7 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 from noisette import _validate
 from noisette.core.accounting.base import Accountant, participation
-from noisette.core.accounting.last_iterate import last_iterate_run
+from noisette.core.accounting.last_iterate import LastIterateRun
 from noisette.core.accounting.selected import pure_search, search_curve
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
@@ -199,7 +199,7 @@ class GaussianAccountant(Accountant[float]):
     def step(self, leaf: Leaf, adjacency: Adjacency) -> float:
         """Return mu^2 of one use, inf if it is not Gaussian."""
         if isinstance(leaf, LastIterate):
-            return last_iterate_run(leaf, adjacency).mu() ** 2  # proof: LAST-ITERATE-GCM
+            return LastIterateRun(leaf, adjacency).mu() ** 2  # proof: LAST-ITERATE-GCM
         if not isinstance(leaf, Run | Sampled):
             return math.inf
         mu = leaf.mechanism.mu(adjacency)
