@@ -78,14 +78,19 @@ class _Bits(AESCounter):  # type: ignore[misc]
             self._kept = None
             stream = _Stream(state["s"], kept)
             # The lock lets its own thread in: a handler of a signal that draws meanwhile gets words
-            # from far behind, and memory of its own.
-            self.state = far = _far_behind(state)
+            # from behind more than any draw takes, and memory of its own.
+            first = int(state["s"]["counter"][0]) + _FAR
+            if first > 2**64 - 2 * _FAR:
+                raise RandomnessError(_USED_UP)
+            own = {**state["s"], "counter": state["s"]["counter"].copy(), "offset": 8 * _GROUP}
+            own["counter"][::2] = np.arange(4, dtype=np.uint64) + np.uint64(first)
+            self.state = {**state, "s": own}
             try:
                 yield stream.take
             finally:  # whatever went wrong, no word is handed out twice
                 self._kept = kept
                 _same_process(process)
-                if _counter_of(self.state) == _counter_of(far):
+                if int(self.state["s"]["counter"][0]) == first:
                     stream.write_back()
                     self.state = state
 
@@ -94,20 +99,6 @@ def _same_process(process: int) -> None:
     """Refuse a draw that a fork cut in two: the child has a new key, but its parent's words too."""
     if os.getpid() != process:
         raise RandomnessError("this process was forked while noise was drawn; draw it again.")
-
-
-def _counter_of(state: dict[str, Any]) -> int:
-    return int(state["s"]["counter"][0])
-
-
-def _far_behind(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state behind more words than any draw takes."""
-    first = _counter_of(state) + _FAR
-    if first > 2**64 - 2 * _FAR:
-        raise RandomnessError(_USED_UP)
-    own = {**state["s"], "counter": state["s"]["counter"].copy(), "offset": 8 * _GROUP}
-    own["counter"][::2] = np.arange(4, dtype=np.uint64) + np.uint64(first)
-    return {**state, "s": own}
 
 
 class _Stream:

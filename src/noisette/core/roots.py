@@ -26,13 +26,3 @@ def private_root(
     while not excess(x) <= 0.0:
         x, turn = move(x, turn), turn + 1
     return x
-
-
-def moved(
-    start: float, accepts: Callable[[float], bool], move: Callable[[float, int], float]
-) -> float:
-    """Return the first of start, move(start, 0), move(that, 1), ... that is accepted."""
-    x, turn = start, 0
-    while not accepts(x):
-        x, turn = move(x, turn), turn + 1
-    return x

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from noisette import _validate
 from noisette.core.accounting.base import Accountant, counted, participation
@@ -39,20 +39,14 @@ ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
 _SMALLEST_DELTA = 1e-300
 
 
-class _Exact(NamedTuple):
-    """What is exact of a plan and takes microseconds; inf for what it does not have.
+def _exact(
+    plan: PlanLike, adjacency: Adjacency
+) -> tuple[list[tuple[Leaf, int]], float, float, tuple[Mechanism, ...]]:
+    """Return what is exact of a plan and takes microseconds; inf for what it does not have.
 
-    `pure` is the sum of pure epsilons, `mu` that of Gaussians in which every record takes part once
-    in each use; `uses` are the mechanisms of a plan of such plain uses, each used once.
+    That is its leaves, the sum of pure epsilons, mu of all Gaussians if every record takes part
+    once in each use, and the mechanisms of a plan of such plain uses, each used once.
     """
-
-    leaves: list[tuple[Leaf, int]]
-    pure: float
-    mu: float
-    uses: tuple[Mechanism, ...]
-
-
-def _exact(plan: PlanLike, adjacency: Adjacency) -> _Exact:
     leaves, gaussian, plain = counted(plan, adjacency), GaussianAccountant(), True
     pure, squares, uses = [], [], []
     for leaf, count in leaves:
@@ -64,33 +58,21 @@ def _exact(plan: PlanLike, adjacency: Adjacency) -> _Exact:
             uses += [leaf.mechanism] if count == 1 else []
     mu = math.sqrt(math.fsum(squares)) if plain else math.inf  # proof: GDP-COMPOSITION
     once = tuple(uses) if plain and len(uses) == len(leaves) else ()
-    return _Exact(leaves, math.fsum(pure), mu, once)
+    return leaves, math.fsum(pure), mu, once
 
 
-def _two_uses(exact: _Exact, epsilon: float, adjacency: Adjacency) -> Iterator[float]:
+def _two_uses(uses: tuple[Mechanism, ...], epsilon: float, adjacency: Adjacency) -> Iterator[float]:
     """Yield delta_1(e - e_2) + delta_2(e_2) of two plain single uses for some splits.
 
     Near the largest loss of a pure mechanism the lattice is loose and this is not: it is how
     objective perturbation with its tiny second release is calibrated, whose own split comes first.
     """
     # proof: FILTER-SUMS
-    if len(exact.uses) == 2:
-        first, second = exact.uses
+    if len(uses) == 2:
+        first, second = uses
         for share in (5e-4, 1e-4, 8e-4, 2e-3, 1e-2, 5e-2, 0.2, 0.5):
             spent = epsilon * share
             yield first.delta(epsilon - spent, adjacency) + second.delta(spent, adjacency)
-
-
-def _delta_bounds(
-    plan: Plan, exact: _Exact, epsilon: float, adjacency: Adjacency
-) -> Iterator[float]:
-    """Yield proven bounds on delta of a plan without alternatives, the dearest last."""
-    if math.isfinite(exact.mu):
-        yield float(stated_delta(exact.mu, epsilon))
-    if len(exact.uses) == 1:
-        yield exact.uses[0].delta(epsilon, adjacency)
-    yield from _two_uses(exact, epsilon, adjacency)
-    yield NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=adjacency)
 
 
 def run_delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
@@ -98,16 +80,16 @@ def run_delta(plan: Plan, epsilon: float, relation: Adjacency) -> float:
 
     As `delta`, without the bounds that cost time and are not the least there.
     """
-    exact = _exact(plan, relation)
-    if exact.pure <= epsilon:
+    _, pure, mu, uses = _exact(plan, relation)
+    if pure <= epsilon:
         return 0.0
-    if math.isfinite(exact.mu) and not math.isfinite(exact.pure):
-        return float(stated_delta(exact.mu, epsilon))
+    if math.isfinite(mu) and not math.isfinite(pure):
+        return float(stated_delta(mu, epsilon))
     value = NumericalAccountant().delta(plan, epsilon=epsilon, adjacency=relation)
-    if epsilon > 0.6 * exact.pure and value < 1e-4:  # where the lattice is loose
-        value = min(value, *_two_uses(exact, epsilon, relation), 1.0)
-    if len(exact.uses) == 1:
-        value = min(value, exact.uses[0].delta(epsilon, relation))
+    if epsilon > 0.6 * pure and value < 1e-4:  # where the lattice is loose
+        value = min(value, *_two_uses(uses, epsilon, relation), 1.0)
+    if len(uses) == 1:
+        value = min(value, uses[0].delta(epsilon, relation))
     return value
 
 
@@ -301,12 +283,22 @@ def delta(
 @lru_cache(maxsize=1024)
 def _delta(plan: Plan, epsilon: float, relation: Adjacency, enough: float = 0.0) -> float:
     """Return the least proven delta, or the first one that is at most `enough`."""
+
+    def bounds(each: Plan, mu: float, uses: tuple[Mechanism, ...]) -> Iterator[float]:
+        # the dearest last
+        if math.isfinite(mu):
+            yield float(stated_delta(mu, epsilon))
+        if len(uses) == 1:
+            yield uses[0].delta(epsilon, relation)
+        yield from _two_uses(uses, epsilon, relation)
+        yield NumericalAccountant().delta(each, epsilon=epsilon, adjacency=relation)
+
     worst = 0.0
     for each in plan.alternatives():  # proof: PARALLEL-GROUPS
-        exact, least = _exact(each, relation), math.inf
-        if exact.pure <= epsilon:
+        (_, pure, mu, uses), least = _exact(each, relation), math.inf
+        if pure <= epsilon:
             continue
-        for bound in _delta_bounds(each, exact, epsilon, relation):
+        for bound in bounds(each, mu, uses):
             # Not pure at this epsilon, so delta is positive even where its double is 0.
             least = min(least, max(bound, _SMALLEST_DELTA))
             if least <= enough:

@@ -19,7 +19,7 @@ from noisette.core import plans
 from noisette.core.accounting.minorant import last_mus
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms.gaussian_curve import gdp_epsilon, stated_delta
-from noisette.core.roots import moved, private_root
+from noisette.core.roots import private_root
 from noisette.core.sampling import Shuffle
 from noisette.errors import InvalidParameter, Unproven
 
@@ -180,10 +180,10 @@ def reshuffled_last_epsilon(
 
     if high in (0.0, math.inf) or excess(0.0) <= 0.0:
         return 0.0 if high < math.inf else high
-
-    def up(x: float, turn: int) -> float:
-        return x * (1.0 + 1e-13)
-
     if excess(high) < 0.0:
-        return private_root(excess, 0.0, high, up, xtol=1e-300, rtol=1e-13)
-    return moved(high, lambda x: excess(x) <= 0.0, up)
+        return private_root(
+            excess, 0.0, high, lambda x, turn: x * (1.0 + 1e-13), xtol=1e-300, rtol=1e-13
+        )
+    while not excess(high) <= 0.0:
+        high *= 1.0 + 1e-13
+    return high

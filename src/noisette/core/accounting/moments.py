@@ -57,9 +57,7 @@ def log_moment(leaf: Leaf, s: Floats, adjacency: Adjacency) -> Floats:
             z = leaf.mechanism.noise_multiplier
             if part.kind == "without-replacement":
                 return without_replacement(s, part.rate, z)
-            if adjacency is Adjacency.REPLACE_ONE:
-                return poisson_replace(s, part.rate, z)
-            return poisson_add_remove(s, part.rate, z)
+            return poisson(s, part.rate, z, replaced=adjacency is Adjacency.REPLACE_ONE)
     # No other Renyi bound of a search is proven here. Randomised response dominates any pure
     # epsilon. proof: PURE-RR
     pure = pure_epsilon(leaf, adjacency)
@@ -90,15 +88,6 @@ def _convex_gap(log_r: Floats, a: float) -> Floats:
     return np.where(max(1.0, abs(a)) * np.abs(log_r) < 1e-2, series, direct)
 
 
-def _finish(log_weight: Floats, log_r: Floats, a: float) -> float:
-    """Return log(1 + sum exp(log_weight) [r^a - 1 - a (r - 1)]), rounded up."""
-    if a * float(log_r.max()) < 300.0:
-        excess = float(np.sum(np.exp(log_weight) * _convex_gap(log_r, a)))
-        return math.log1p(max(0.0, excess)) * (1.0 + _ROUND_UP)
-    # E_Q r^a itself, scaled so that no exponential overflows.
-    return _log_sum(log_weight + a * log_r) * (1.0 + _ROUND_UP)
-
-
 def _log_sum(exponent: Floats) -> float:
     top = float(exponent.max())
     return top + math.log(float(np.sum(np.exp(exponent - top))))
@@ -112,51 +101,40 @@ def _least(s: Floats, plain: Floats, moment: Callable[[float], float]) -> Floats
     return out
 
 
-def _trapezoid(
-    low: float, high: float, z: float, terms: Callable[[Floats], tuple[Floats, Floats]], a: float
-) -> float:
-    """Return `_finish` of (log weight, log ratio) at even points, inf for too many of them."""
-    h = min(z / 3.0, z * z / 2.0)
-    count = math.ceil((high - low) / h)
-    if count > _MOST_NODES:
-        return math.inf
-    log_weight, log_r = terms(np.asarray(low + h * np.arange(count + 1), dtype=np.float64))
-    return _finish(log_weight + math.log(h), log_r, a)
-
-
 def _log_normal(x: Floats, z: float) -> Floats:
     return np.asarray(-0.5 * (x / z) ** 2 - math.log(z * math.sqrt(2.0 * math.pi)))
 
 
-def poisson_add_remove(s: Floats, rate: float, z: float) -> Floats:
-    """Return the moment function of (1-q) N(0, z^2) + q N(1, z^2) against N(0, z^2).
+def poisson(s: Floats, rate: float, z: float, *, replaced: bool = False) -> Floats:
+    """Return the moment function of (1-q) N(0) + q N(1) against N(0), std z.
 
-    This order is the worse one for every s (Mironov, Talwar and Zhang 2019). Where the integral
-    would need too many nodes the unamplified s (s + 1)/(2 z^2) is returned, which is larger.
+    If `replaced`, against (1-q) N(0) + q N(-1). Without, this order is the worse one for every s
+    (Mironov, Talwar and Zhang 2019). Where the integral would need too many nodes the unamplified
+    s (s + 1)/(2 z^2), or four times that, is returned, which is larger.
     """
-
     # proof: POISSON-A
-    def terms(x: Floats) -> tuple[Floats, Floats]:
-        return _log_normal(x, z), _log_ratio(x, rate, z)
-
-    def moment(a: float) -> float:
-        return _trapezoid(-_REACH * z, max(1.0, a) + _REACH * z, z, terms, a)
-
-    return _least(s, s * (s + 1.0) / (2.0 * z * z), moment)
-
-
-def poisson_replace(s: Floats, rate: float, z: float) -> Floats:
-    """Return the moment function of (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), std z."""
-
     # proof: POISSON-R
-    def terms(x: Floats) -> tuple[Floats, Floats]:
-        log_left = _log_ratio(-x, rate, z)
-        return _log_normal(x, z) + log_left, _log_ratio(x, rate, z) - log_left
+    left, span = (1.0, 2.0) if replaced else (0.0, 1.0)
+    h = min(z / 3.0, z * z / 2.0)
 
     def moment(a: float) -> float:
-        return _trapezoid(-_REACH * z - 1.0, 2.0 * max(1.0, a) + _REACH * z, z, terms, a)
+        low, high = -_REACH * z - left, span * max(1.0, a) + _REACH * z
+        count = math.ceil((high - low) / h)
+        if count > _MOST_NODES:
+            return math.inf
+        x = np.asarray(low + h * np.arange(count + 1), dtype=np.float64)
+        log_weight, log_r = _log_normal(x, z), _log_ratio(x, rate, z)
+        if replaced:
+            log_left = _log_ratio(-x, rate, z)
+            log_weight, log_r = log_weight + log_left, log_r - log_left
+        log_weight = log_weight + math.log(h)
+        if a * float(log_r.max()) < 300.0:
+            excess = float(np.sum(np.exp(log_weight) * _convex_gap(log_r, a)))
+            return math.log1p(max(0.0, excess)) * (1.0 + _ROUND_UP)
+        # E_Q r^a itself, scaled so that no exponential overflows.
+        return _log_sum(log_weight + a * log_r) * (1.0 + _ROUND_UP)
 
-    return _least(s, 4.0 * s * (s + 1.0) / (2.0 * z * z), moment)
+    return _least(s, span * span * s * (s + 1.0) / (2.0 * z * z), moment)
 
 
 def without_replacement(s: Floats, rate: float, z: float) -> Floats:

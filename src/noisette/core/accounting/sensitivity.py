@@ -12,26 +12,11 @@ from scipy.special import expit
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 
 # Covers the root finding and the rounding of expit and sqrt, on the private side.
 _SAFETY = 1.0 + 1e-12
-
-
-def _symmetric_maximiser(r: Floats) -> Floats:
-    """Return x* in [0, 1), the root of R sigmoid(-R x) (1 - x^2) = x, by bisection.
-
-    The left side falls and the right side rises on [0, 1], so the root is unique. It maximises
-    sigmoid(R x) sqrt(1 - x^2), hence an error e in x* costs only O(e^2) in the value.
-    """
-    low, high = np.zeros_like(r), np.ones_like(r)
-    with np.errstate(over="ignore", under="ignore"):
-        for _ in range(60):
-            x = 0.5 * (low + high)
-            # expit(-inf) = 0 makes inf * 0; a row bound times norm that large is capped before.
-            right = r * expit(-r * x) * (1.0 - x * x) > x
-            low, high = np.where(right, x, low), np.where(right, high, x)
-    return 0.5 * (low + high)
 
 
 def logistic_gradient_sensitivity(
@@ -54,16 +39,21 @@ def logistic_gradient_sensitivity(
         raise InvalidParameter("iterate_norm must be at least 0, without NaN.")
     with np.errstate(over="ignore"):
         scaled = np.minimum(bound * r, 1e300)
-    if str(adjacency) in ("zero-out", "add-remove"):
+    if Adjacency.of(adjacency) is not Adjacency.REPLACE_ONE:
         # proof: LOGISTIC-SENSITIVITY-ZERO-OUT
         unit = np.minimum(expit(scaled) * _SAFETY, 1.0)
-    elif str(adjacency) == "replace-one":
-        # proof: LOGISTIC-SENSITIVITY-REPLACE-ONE
-        x = _symmetric_maximiser(scaled)
-        unit = np.minimum(2.0 * expit(scaled * x) * np.sqrt(1.0 - x * x) * _SAFETY, 2.0)
     else:
-        raise InvalidParameter(
-            f"adjacency must be 'replace-one', 'zero-out' or 'add-remove'; got {adjacency!r}."
-        )
+        # proof: LOGISTIC-SENSITIVITY-REPLACE-ONE
+        # The left side falls and the right side rises on [0, 1], so the root x* is unique. It
+        # maximises sigmoid(R' x) sqrt(1 - x^2): an error e in x* costs only O(e^2) in the value.
+        low, high = np.zeros_like(scaled), np.ones_like(scaled)
+        with np.errstate(over="ignore", under="ignore"):
+            for _ in range(60):
+                x = 0.5 * (low + high)
+                # expit(-inf) = 0 makes inf * 0; a row bound times norm that large is capped before.
+                right = scaled * expit(-scaled * x) * (1.0 - x * x) > x
+                low, high = np.where(right, x, low), np.where(right, high, x)
+        x = 0.5 * (low + high)
+        unit = np.minimum(2.0 * expit(scaled * x) * np.sqrt(1.0 - x * x) * _SAFETY, 2.0)
     value = np.asarray(bound * unit)
     return float(value) if value.ndim == 0 else value

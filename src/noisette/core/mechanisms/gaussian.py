@@ -47,7 +47,23 @@ class Gaussian(AdditiveNoise):
     def calibrated(
         cls, epsilon: float, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> "Gaussian":
-        """Return the least noise for (epsilon, delta > 0) in one use: analytic, re-checked."""
+        """Return the least noise for (epsilon, delta > 0) in one use: analytic, re-checked.
+
+        Parameters
+        ----------
+        epsilon : float
+            The epsilon of one use.
+        delta : float
+            The delta of one use, above 0.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        Gaussian
+            The mechanism with the least noise.
+
+        """
         epsilon = _validate.epsilon(epsilon)
         delta = _validate.positive("delta (for Gaussian noise)", _validate.delta(delta))
         contributions = Adjacency.of(adjacency).contributions

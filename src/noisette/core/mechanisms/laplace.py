@@ -54,7 +54,21 @@ class Laplace(AdditiveNoise):
     def calibrated(
         cls, epsilon: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE
     ) -> "Laplace":
-        """Return the least noise for pure epsilon in one use."""
+        """Return the least noise for pure epsilon in one use.
+
+        Parameters
+        ----------
+        epsilon : float
+            The epsilon of one use.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        Laplace
+            The mechanism with the least noise.
+
+        """
         epsilon = _validate.epsilon(epsilon)
         return cls(smallest_multiplier(Adjacency.of(adjacency).contributions, epsilon))
 

@@ -61,7 +61,25 @@ class SphericalLaplace(AdditiveNoise):
         dimension: int,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
     ) -> "SphericalLaplace":
-        """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon."""
+        """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            The epsilon of one use.
+        delta : float, default 0.0
+            The delta of one use.
+        dimension : int
+            How many entries a vector has.
+        adjacency : Adjacency or str, default "replace-one"
+            The neighbouring relation.
+
+        Returns
+        -------
+        SphericalLaplace
+            The mechanism with the least noise.
+
+        """
         epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
         dimension = _validate.integer("dimension", dimension)
         contributions = Adjacency.of(adjacency).contributions

@@ -231,7 +231,24 @@ class Plan(ABC):
 
         """
         with _files.understood("the JSON of this plan is nested too deeply.", InvalidParameter):
-            _check_numbers(node)
+            # Numbers, and numbers of parts, with which counting would never end.
+            inside, parts = [("", node)], 0
+            for name, value in inside:  # grows meanwhile
+                if isinstance(value, dict):
+                    parts += "plan" in value
+                    inside += value.items()
+                elif isinstance(value, list | tuple):
+                    inside += zip(itertools.repeat(name), value)
+                elif isinstance(value, int) and value > _MOST_COUNTED:
+                    raise InvalidParameter(f"{name} of a plan must be at most {_MOST_COUNTED}.")
+                elif (
+                    name == "noise_multiplier"
+                    and isinstance(value, float | int)
+                    and not _NOISE[0] <= value <= _NOISE[1]
+                ):
+                    raise InvalidParameter(f"{name} of a plan must lie in {list(_NOISE)}.")
+            if parts > _MOST_PARTS:
+                raise InvalidParameter(f"a plan must have at most {_MOST_PARTS} parts.")
             plan = _read(node)
             if plan._groups > _MOST_GROUPS or plan.draws > _MOST_DRAWS:
                 raise InvalidParameter("this plan has more groups or draws than can be counted.")
@@ -323,24 +340,3 @@ def _read(node: Any) -> Plan:
                 body[what] = kinds[_validate.choice(what, facts.pop("name"), kinds)](**facts)
         plan = kind(*map(_read, [parts] if kind._of == "plan" else parts), **body)
     return plan if relation is None else plan.under(relation)
-
-
-def _check_numbers(node: Any) -> None:
-    """Refuse numbers, and numbers of parts, with which counting would never end."""
-    inside, parts = [("", node)], 0
-    for name, value in inside:  # grows meanwhile
-        if isinstance(value, dict):
-            parts += "plan" in value
-            inside += value.items()
-        elif isinstance(value, list | tuple):
-            inside += zip(itertools.repeat(name), value)
-        elif isinstance(value, int) and value > _MOST_COUNTED:
-            raise InvalidParameter(f"{name} of a plan must be at most {_MOST_COUNTED}.")
-        elif (
-            name == "noise_multiplier"
-            and isinstance(value, float | int)
-            and not _NOISE[0] <= value <= _NOISE[1]
-        ):
-            raise InvalidParameter(f"{name} of a plan must lie in {list(_NOISE)}.")
-    if parts > _MOST_PARTS:
-        raise InvalidParameter(f"a plan must have at most {_MOST_PARTS} parts.")

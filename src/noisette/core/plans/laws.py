@@ -41,35 +41,11 @@ class RunLaw(ABC):
 
     @abstractmethod
     def weight(self, s: Any) -> Floats:
-        """Return f'(1 - s), which falls from the mean at s = 0.
-
-        Parameters
-        ----------
-        s : array_like of float
-            The chance that one run is better, in [0, 1].
-
-        Returns
-        -------
-        ndarray
-            One number for each s.
-
-        """
+        """Return f'(1 - s), which falls from the mean at s = 0."""
 
     @abstractmethod
     def ratio(self, k: Any) -> Floats:
-        """Return Pr[K = k + 1] / Pr[K = k].
-
-        Parameters
-        ----------
-        k : array_like of int
-            At least 1.
-
-        Returns
-        -------
-        ndarray
-            One number for each k.
-
-        """
+        """Return Pr[K = k + 1] / Pr[K = k]."""
 
     @property
     @abstractmethod
@@ -81,48 +57,17 @@ class RunLaw(ABC):
         """Return s from 0 to 1 such that the weight falls by equal factors."""
 
     def grid(self) -> Floats:
-        """Return increasing s from 0 to 1, fine where the weight moves and near 0.
-
-        Returns
-        -------
-        ndarray
-            The grid; the bound holds on any, and is tighter on a finer one.
-
-        """
+        """Return increasing s from 0 to 1, fine where the weight moves and near 0."""
         near = np.geomspace(1e-12, 1.0, 1500)
         return np.unique(np.clip(np.concatenate((self._steps(3000), near, [0.0, 1.0])), 0.0, 1.0))
 
     def probabilities(self, count: int) -> Floats:
-        """Return Pr[K = 1], ..., Pr[K = count].
-
-        Parameters
-        ----------
-        count : int
-            How many.
-
-        Returns
-        -------
-        ndarray of shape (count,)
-            The probabilities.
-
-        """
+        """Return Pr[K = 1], ..., Pr[K = count]."""
         k = np.arange(1, _validate.integer("count", count))
         return np.asarray(self.weight(1.0) * np.concatenate(([1.0], np.cumprod(self.ratio(k)))))
 
     def draw(self, generator: np.random.Generator) -> int:
-        """Draw the number of runs; it is secret.
-
-        Parameters
-        ----------
-        generator : Generator
-            Where the draws come from.
-
-        Returns
-        -------
-        int
-            At least 1.
-
-        """
+        """Draw the number of runs; it is secret."""
         # One coin after the other: each probability is right to about K 2^-50, relatively, so
         # epsilon moves by no more; a table of sums would lose the tail. proof: SELECT-PROFILE
         hazards, k = _hazard_table(self), 1
@@ -131,33 +76,14 @@ class RunLaw(ABC):
         return k
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready facts.
-
-        Returns
-        -------
-        dict
-            What `from_dict` reads.
-
-        """
+        """Return JSON-ready facts."""
         # where the name says the shape, the constructor takes no other
         told = (item.name for item in fields(self) if item.name in signature(type(self)).parameters)
         return {"name": self.name, **{name: getattr(self, name) for name in told}}
 
     @staticmethod
     def from_dict(node: Any) -> "RunLaw":
-        """Return the law that `to_dict` describes.
-
-        Parameters
-        ----------
-        node : dict
-            What `to_dict` returned.
-
-        Returns
-        -------
-        RunLaw
-            An equal law.
-
-        """
+        """Return the law that `to_dict` describes."""
         facts = dict(node)
         law: RunLaw = LAWS[_validate.choice("law", facts.pop("name"), LAWS)](**facts)
         return law
@@ -333,9 +259,7 @@ class PoissonRuns(RunLaw):
         """Return m / (k + 1)."""
         return np.asarray(self.rate / (np.asarray(k, dtype=float) + 1.0))
 
-    @property
-    def _decay(self) -> float:
-        return 1.0
+    _decay = 1.0
 
     def _steps(self, count: int) -> Floats:
         return np.linspace(0.0, 1.0, count)

@@ -59,25 +59,9 @@ class Sampler(ABC):
     def of(cls, size: int, batch_size: int, epochs: int) -> "tuple[Sampler, int]":
         """Return the sampler for batches of that size, and how often it is used in `epochs`.
 
-        Parameters
-        ----------
-        size : int
-            The number of records n, or its public estimate where n is private.
-        batch_size : int
-            How many records a batch has, exactly or on average.
-        epochs : int
-            The number of passes.
-
-        Returns
-        -------
-        tuple of (Sampler, int)
-            The sampler and its uses.
-
-        Raises
-        ------
-        Unproven
-            If a sampler of this kind cannot be asked for by its name.
-
+        `size` is the number of records n, or its public estimate where n is private; `batch_size`
+        how many records a batch has, exactly or on average. `Unproven` is raised for a kind that
+        cannot be asked for by its name.
         """
         raise Unproven(
             f"{cls.name} sampling cannot be asked for by its name; make the sampler and pass it."
@@ -90,84 +74,22 @@ class Sampler(ABC):
 
     @abstractmethod
     def participation(self, adjacency: Adjacency) -> Participation:
-        """Return the proven way to count one use, or raise `Unproven` with an alternative.
-
-        Parameters
-        ----------
-        adjacency : Adjacency
-            The neighbouring relation.
-
-        Returns
-        -------
-        Participation
-            What accountants count.
-
-        Raises
-        ------
-        Unproven
-            If there is no theorem under this relation.
-
-        """
+        """Return the proven way to count one use, or raise `Unproven` with an alternative."""
 
     @abstractmethod
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
-        """Yield the index arrays of one use over `size` records (some may be empty).
-
-        Parameters
-        ----------
-        size : int
-            How many records there are.
-        randomness : Randomness
-            Where the choice comes from.
-
-        Yields
-        ------
-        ndarray of int
-            The numbers of the records of a batch.
-
-        """
+        """Yield the index arrays of one use over `size` records (some may be empty)."""
 
     def check(self, size: int) -> None:
-        """Refuse a number of records that `schedule` would refuse, before anything is charged.
-
-        Parameters
-        ----------
-        size : int
-            How many records there are.
-
-        Raises
-        ------
-        InvalidParameter
-            If the sampler does not fit that number.
-
-        """
+        """Refuse a number of records that `schedule` would refuse, before anything is charged."""
         _validate.integer("size", size)
 
     def normaliser(self, size: int) -> float:
-        """Return the public number to divide a batch sum by (never the realised batch size).
-
-        Parameters
-        ----------
-        size : int
-            The public number of records.
-
-        Returns
-        -------
-        float
-            The expected batch size.
-
-        """
+        """Return the public number to divide a batch sum by (never the realised batch size)."""
         return size / self.steps
 
     def parameters(self) -> dict[str, Any]:
-        """Return the public parameters, for JSON.
-
-        Returns
-        -------
-        dict
-            Each field by its name.
-
-        """
+        """Return the public parameters, for JSON."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
@@ -196,23 +118,7 @@ class PassSampler(Sampler):
     def of_size(cls, size: int, batch_size: int) -> "PassSampler":
         """Return the sampler that cuts `size` records into batches of `batch_size`.
 
-        Parameters
-        ----------
-        size : int
-            How many records there are.
-        batch_size : int
-            How many records a batch has.
-
-        Returns
-        -------
-        PassSampler
-            The sampler.
-
-        Raises
-        ------
-        InvalidParameter
-            If a batch would be larger than all records.
-
+        `InvalidParameter` is raised if a batch would be larger than all records.
         """
         size = _validate.integer("size", size)
         batch_size = _validate.integer("batch_size", batch_size)
@@ -244,21 +150,7 @@ class PassSampler(Sampler):
     def edges(self, size: int) -> NDArray[np.int64]:
         """Return where the batches start and end among `size` records, length batches + 1.
 
-        Parameters
-        ----------
-        size : int
-            How many records there are.
-
-        Returns
-        -------
-        ndarray of int
-            The first record of each batch, and `size`.
-
-        Raises
-        ------
-        InvalidParameter
-            If the batches do not fit that number.
-
+        `InvalidParameter` is raised if the batches do not fit that number.
         """
         size = _validate.integer("size", size)
         if self.batch_size is not None:
@@ -280,21 +172,7 @@ class PassSampler(Sampler):
         return float(self.batch_size or -(-size // self.batches))
 
     def order(self, size: int, randomness: Randomness) -> Indices:
-        """Return the order of the records in this pass: as given, unless overridden.
-
-        Parameters
-        ----------
-        size : int
-            How many records there are.
-        randomness : Randomness
-            Where a random order comes from.
-
-        Returns
-        -------
-        ndarray of int
-            Record numbers.
-
-        """
+        """Return the order of the records in this pass: as given, unless overridden."""
         return np.arange(size)
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:

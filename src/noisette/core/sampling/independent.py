@@ -82,9 +82,10 @@ class Poisson(Sampler):
 
     def participation(self, adjacency: Adjacency) -> Participation:
         """Proven under all three relations, each with its own pair."""
-        if adjacency is Adjacency.REPLACE_ONE:
-            return Participation("poisson", "POISSON-R", rate=self.rate)  # proof: POISSON-R
-        return Participation("poisson", "POISSON-A", rate=self.rate)  # proof: POISSON-A
+        # proof: POISSON-R
+        # proof: POISSON-A
+        replaced = adjacency is Adjacency.REPLACE_ONE
+        return Participation("poisson", "POISSON-R" if replaced else "POISSON-A", rate=self.rate)
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield one batch."""
@@ -139,12 +140,10 @@ class RandomAllocation(Sampler):
 
     def participation(self, adjacency: Adjacency) -> Participation:
         """Proven for zero-out and add-remove; replace-one follows by two such changes."""
-        if adjacency is Adjacency.REPLACE_ONE:
-            # proof: ALLOCATION-R
-            return Participation("allocation", "ALLOCATION-R", batches=self.batches)
-        return Participation(
-            "allocation", "ALLOCATION-A", batches=self.batches
-        )  # proof: ALLOCATION-A
+        # proof: ALLOCATION-R
+        # proof: ALLOCATION-A
+        theorem = "ALLOCATION-R" if adjacency is Adjacency.REPLACE_ONE else "ALLOCATION-A"
+        return Participation("allocation", theorem, batches=self.batches)
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the bins of one epoch."""

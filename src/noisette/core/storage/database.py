@@ -96,7 +96,13 @@ class Database:
         while True:
             commits: list[Any] = []
             try:
-                with self._of_this_process():
+                if self._process != os.getpid():
+                    # A forked connection would mix two conversations; and a child has a lock of its
+                    # own, for a thread of the parent may hold ours.
+                    _inherited.append(self._connection)
+                    self._connection, self._process = None, os.getpid()
+                    self._lock = threading.RLock()
+                with self._lock:
                     return self._attempt(work, lock, commits)
             except _LostAnswer as error:
                 sent = sent or error.args[1]
@@ -117,13 +123,6 @@ class Database:
                 raise LedgerError(self._explain(error) + _state(sent or done)) from (
                     None if quiet else error
                 )
-
-    def _of_this_process(self) -> Any:
-        """Return the lock; a child has one of its own, for a thread of the parent may hold ours."""
-        if self._process != os.getpid():  # a forked connection would mix two conversations
-            _inherited.append(self._connection)
-            self._connection, self._process, self._lock = None, os.getpid(), threading.RLock()
-        return self._lock
 
     def _attempt(self, work: Callable[[Any], T], lock: str | None, commits: list[Any]) -> T:
         connection = self._connected()

@@ -109,11 +109,11 @@ class Draws(NamedTuple):
 Receipt = dict[str, int | str]
 
 # What records of earlier versions lack; a new one has it only where it says something.
-_LATER = {
+LATER = {
     "table": "", "unit": "record", "booked": "", "by": "", "model": "", "why": "", "cohort": "",
     "collected": "unknown",
 }  # fmt: skip
-_TYPES = [str, str, tuple, bool, *[str] * len(_LATER)]
+_TYPES = [str, str, tuple, bool, *[str] * len(LATER)]
 
 
 def header_node(header: Header, limit: Cost | None) -> dict[str, Any]:
@@ -129,21 +129,10 @@ def header_of(node: dict[str, Any]) -> Header:
     return Header(*fields)
 
 
-def charge_node(charge: Charge, draws: Draws | None) -> dict[str, Any]:
-    """Return the record of a new charge; `draws` if it can be resumed."""
-    words = charge._replace(cost=(charge.cost[0] + 0.0, charge.cost[1] + 0.0))._asdict()  # no -0.0
-    node = {"kind": "charge"} | {
-        name: value for name, value in words.items() if value != _LATER.get(name)
-    }
-    if draws is not None:
-        node |= {"run": [draws.epsilon, draws.delta], **drawn_node(draws.holder, draws.drawn)}
-    return node
-
-
 def charge_of(node: dict[str, Any]) -> Charge:
     """Return the charge of a record; every field is checked, none that costs is guessed."""
-    fields: dict[str, Any] = _LATER | {
-        name: node[name] for name in Charge._fields if name in node or name not in _LATER
+    fields: dict[str, Any] = LATER | {
+        name: node[name] for name in Charge._fields if name in node or name not in LATER
     }
     fields["cost"] = tuple(fields["cost"])
     charge = Charge(**fields)

@@ -9,13 +9,13 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 from noisette.core.storage.chain import FORMAT, Damaged, Newer
 from noisette.core.storage.records import (
+    LATER,
     RESTORE,
     Charge,
     Drawn,
     Draws,
     Receipt,
     Totals,
-    charge_node,
     charge_of,
     drawn_node,
 )
@@ -195,7 +195,15 @@ class LastingStore(ABC, Generic[At]):
         def make(at: At, spent: Totals) -> Node:
             _one_unit(self._last_unit(at, spent), charge)
             check(spent)
-            return charge_node(charge, draws)
+            cost = charge.cost[0] + 0.0, charge.cost[1] + 0.0  # no -0.0
+            node: Node = {"kind": "charge"}
+            for name, value in charge._replace(cost=cost)._asdict().items():
+                if value != LATER.get(name):
+                    node[name] = value
+            if draws is None:
+                return node
+            run = {"run": [draws.epsilon, draws.delta]}
+            return node | run | drawn_node(draws.holder, draws.drawn)
 
         return self._append(make)
 
