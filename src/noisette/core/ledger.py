@@ -282,7 +282,7 @@ class Ledger(LedgerBooks):
                 "checkpoint is an earlier iterate; use resumable=False, or release all iterates."
             )
         # Under 'sums' a share of delta is money and must be named; else it is a reading point.
-        own = 0.0 if self.rule == "sums" else self.delta
+        own = 0.0 if self._header.rule == "sums" else self._header.delta
         own = _validate.delta(own if delta is None else delta)
         epsilon = self._epsilon_of(plan, own, epsilon)
         if not math.isfinite(epsilon):

@@ -47,14 +47,15 @@ def _exact(
     That is its leaves, the sum of pure epsilons, mu of all Gaussians if every record takes part
     once in each use, and the mechanisms of a plan of such plain uses, each used once.
     """
-    leaves, gaussian, plain = counted(plan, adjacency), GaussianAccountant(), True
+    leaves, plain = counted(plan, adjacency), True
     pure, squares, uses = [], [], []
     for leaf, count in leaves:
         pure.append(pure_epsilon(leaf, adjacency) * count)
         if not isinstance(leaf, Run | Sampled) or participation(leaf, adjacency).kind != "once":
             plain = False
         elif plain:
-            squares.append(gaussian.step(leaf, adjacency) * count)
+            mu_of_one = leaf.mechanism.mu(adjacency)
+            squares.append(math.inf if mu_of_one is None else mu_of_one * mu_of_one * count)
             uses += [leaf.mechanism] if count == 1 else []
     mu = math.sqrt(math.fsum(squares)) if plain else math.inf  # proof: GDP-COMPOSITION
     once = tuple(uses) if plain and len(uses) == len(leaves) else ()

@@ -49,21 +49,11 @@ def epsilon_bracket(
 ) -> Bracket:
     """Bracket the smallest ε at which the composition is (ε, δ)-private.  # proof: COMPOSE
 
-    Parameters
-    ----------
-    orders : one composition per neighbour order
-        Each is a list of ``(upper_pair, lower_pair or None, count)``; ``upper_pair`` dominates the
-        step, ``lower_pair`` is dominated by it (usually the same object). A None is left out of
-        the lower bound, which only lowers it.
-    delta : float in (0, 1)
-    rtol, atol : wanted width, ``max(rtol * upper, atol)``.
-
-    Returns
-    -------
-    Bracket
-        Maximum over the orders. ε = 0 when δ(0) <= delta; upper = inf when more than ``delta``
-        of the mass has infinite loss. If the width cannot be met the bounds are still valid.
-
+    Each order is a list of ``(upper_pair, lower_pair or None, count)``; ``upper_pair`` dominates
+    the step, ``lower_pair`` is dominated by it (usually the same object). A None is left out of the
+    lower bound, which only lowers it. The wanted width is ``max(rtol * upper, atol)``; if it cannot
+    be met the bounds are still valid. The maximum over the orders: ε = 0 when δ(0) <= delta;
+    upper = inf when more than ``delta`` of the mass has infinite loss.
     """
     return _tighten(orders, rtol, atol, delta=_validate.fraction("delta", delta))
 

@@ -147,15 +147,11 @@ class Composition:
         for part in self.parts:
             count += part.count
         rounding = UNIT * (1 + self.tilt) * count
-        left = 1 / math.expm1(min(self.tilt * self.window * self.step, 700.0))
-        value = (value - slack) * (1 - rounding) - left - self._alias(epsilon)
-        return min(max(value, 0.0) + self.infinite * (1 - 1e-12), 1.0)
-
-    def _alias(self, epsilon: float) -> float:
-        """Bound on Σ_{k>=1} e^{tknh} δ(ε + knh) by moments of order t(1+θ), best of a few θ."""
-        e = epsilon - self.offset
         span = self.window * self.step
-        best = math.inf
+        left = 1 / math.expm1(min(self.tilt * self.window * self.step, 700.0))
+        # Bound on the sum over k >= 1 of e^{tknh} delta(e + knh) by moments of order t(1+theta),
+        # best of a few theta. No cap at 1: with its factor e^{tknh} a term can be far above it.
+        e, best = epsilon - self.offset, math.inf
         for theta, cumulant in self._moments:
             order = self.tilt * (1 + theta)
             moment = (
@@ -164,8 +160,9 @@ class Composition:
             decay = self.tilt * theta * span
             exponent = moment - decay - math.log(-math.expm1(-min(decay, 700.0)) or 1e-300)
             best = min(best, exponent)
-        # No cap at 1: with its factor e^{tknh} a term can be far above it.
-        return math.exp(best) if best < 700 else math.inf
+        alias = math.exp(best) if best < 700 else math.inf
+        value = (value - slack) * (1 - rounding) - left - alias
+        return min(max(value, 0.0) + self.infinite * (1 - 1e-12), 1.0)
 
     @cached_property
     def _moments(self) -> list[tuple[float, float]]:

@@ -27,20 +27,9 @@ def dominating(pair: Pair, x: Floats) -> tuple[Floats, float]:
     has infinite loss. Rounding of the cell masses is covered by moving (and adding) the stated
     error of each cell upwards, which can only increase the divergence.
 
-    Parameters
-    ----------
-    x : increasing array, shape (k,), k >= 2, below ``LARGEST_LOSS``.
-
-    Returns
-    -------
-    masses : shape (k,), P-mass at each x (Q-mass is e^{-x} times that).
-    infinite : P-mass of infinite loss.
-
-    Raises
-    ------
-    CertificateError
-        If the cells break e^{x_i} q <= p <= e^{x_{i+1}} q: nothing is clipped silently.
-
+    ``x`` increases, has at least two entries and stays below ``LARGEST_LOSS``. Returns the P-mass
+    at each x (Q-mass is e^{-x} times that) and that of infinite loss; `CertificateError` if the
+    cells break e^{x_i} q <= p <= e^{x_{i+1}} q: nothing is clipped silently.
     """
     P, Q = pair.cells(x)
     p, q = P[1:-1], Q[1:-1]

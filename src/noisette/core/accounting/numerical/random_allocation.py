@@ -116,9 +116,19 @@ def _average(a: _Mean, b: _Mean, s: float, upper: bool, resolution: float) -> _M
 
     terms = a.terms + b.terms
     share = a.terms / terms
-    low, high = _range(a, b)
+    # A range that holds all but TAIL: a mean above x needs one of its two halves above x.
+    low, high = math.inf, -math.inf
+    for law in (a, b):
+        there = np.nonzero(law.values > 0)[0]
+        w, q = law.values[there], law.mass[there]
+        left = int(np.searchsorted(np.cumsum(q), TAIL))
+        right = int(np.searchsorted(np.cumsum((w * q)[::-1]), TAIL))
+        low = min(low, float(w[min(left, len(w) - 1)]))
+        high = max(high, float(w[max(len(w) - 1 - right, 0)]))
     deviation = min(s, math.sqrt(math.expm1(min(s * s, 600.0)) / terms))
-    x = _log_grid(low, high, deviation / (PER_DEVIATION * resolution), GROWTH / resolution)
+    x = _log_grid(
+        math.log(low), math.log(high), deviation / (PER_DEVIATION * resolution), GROWTH / resolution
+    )
     grid = np.concatenate(([0.0], np.exp(x)))
     first, second = np.zeros(len(grid) + 1), np.zeros(len(grid) + 1)
     lost = share * a.lost + (1 - share) * b.lost
@@ -129,19 +139,6 @@ def _average(a: _Mean, b: _Mean, s: float, upper: bool, resolution: float) -> _M
         return _Mean(terms, grid, first[:-1], lost)
     alive = first > 1e-300
     return _Mean(terms, second[alive] / first[alive], first[alive], 0.0)
-
-
-def _range(a: _Mean, b: _Mean) -> tuple[float, float]:
-    """log-range that holds all but TAIL: a mean above x needs one of its two halves above x."""
-    low, high = math.inf, -math.inf
-    for law in (a, b):
-        alive = np.nonzero(law.values > 0)[0]
-        w, q = law.values[alive], law.mass[alive]
-        left = int(np.searchsorted(np.cumsum(q), TAIL))
-        right = int(np.searchsorted(np.cumsum((w * q)[::-1]), TAIL))
-        low = min(low, float(w[min(left, len(w) - 1)]))
-        high = max(high, float(w[max(len(w) - 1 - right, 0)]))
-    return math.log(low), math.log(high)
 
 
 def _log_grid(low: float, high: float, spacing: float, growth: float) -> Floats:
