@@ -217,10 +217,11 @@ class Given:
             bad = bool(np.any(size >= _told_apart(there.dtype.type)))
             bad = bad or (whole and bool(np.any(there[~np.isnan(there)] % 1.0 != 0.0)))
         else:
-            bad = False
-            for cell in self.values.tolist() if kind == "O" else ():
-                if isinstance(cell, _FLOAT) and not bad:
-                    bad = _is_untold(cell) or (whole and cell == cell and cell % 1.0 != 0.0)
+            bad = any(
+                isinstance(cell, _FLOAT)
+                and (_is_untold(cell) or (whole and cell == cell and cell % 1.0 != 0.0))
+                for cell in (self.values.tolist() if kind == "O" else ())
+            )
         if bad:
             raise InvalidData(UNTOLD.format(where))
 

@@ -69,10 +69,11 @@ class RunCurve:
         for k in np.unique(numbers).tolist():
             if k not in self._known:
                 # proof: LABEL (which candidate runs is drawn without looking, and may be seen)
-                at, deltas = float(self.knot(k)), []
-                for plan, count in self._weights.items():
-                    deltas.append(count / self._count * run_delta(plan, at, self._adjacency))
-                self._known[k] = math.fsum(deltas)
+                at = float(self.knot(k))
+                self._known[k] = math.fsum(
+                    count / self._count * run_delta(plan, at, self._adjacency)
+                    for plan, count in self._weights.items()
+                )
         return np.array([self._known[k] for k in numbers.ravel().tolist()]).reshape(numbers.shape)
 
     def lines(self) -> tuple[Floats, Floats]:

@@ -133,10 +133,8 @@ class ObjectiveNoise(AdditiveNoise):
         # proof: OBJECTIVE-PERTURBATION
         if self.shape in _SIGNED and not self.persons:
             return math.log1p(self.curvature)
-        if self.shape in _SIGNED:
-            return self.curvature  # proof: PERSON-MEAN
-        if self.law == "spherical-laplace":
-            return self.curvature
+        if self.shape in _SIGNED or self.law == "spherical-laplace":
+            return self.curvature  # proof: PERSON-MEAN (signed losses of persons)
         mu = 1.0 / self.noise_multiplier
         gain = mu * mu / 2.0
         if self.shape == "softmax":
@@ -274,7 +272,7 @@ class ObjectiveNoise(AdditiveNoise):
         self, count: int, dimension: int, unit: float, generator: np.random.Generator
     ) -> Floats:
         """Return noise vectors of the law, shape (count, dimension)."""
-        law = self.additive
-        if isinstance(law, SphericalLaplace):
-            law = SphericalLaplace(self.noise_multiplier, self.dimension or dimension)
+        if self.law == "gaussian":
+            return self.additive.noise(count, dimension, unit, generator)
+        law = SphericalLaplace(self.noise_multiplier, self.dimension or dimension)
         return law.noise(count, dimension, unit, generator)

@@ -208,8 +208,7 @@ class LedgerBooks:
             match that have the same names of columns, because kinds are edited.
 
         """
-        mine = [dict(columns)] if columns is not None else [kinds for _, kinds in self.tables]
-        wanted = [set(names) for names in mine]
+        wanted = [set(kinds) for _, kinds in (self.tables if columns is None else [("", columns)])]
         if not wanted:
             return []
         answered = {node["ledger"] for node in self._store.notes() if node["kind"] == "people"}

@@ -100,9 +100,8 @@ def _tighten(
     if not orders:
         raise InvalidParameter("orders must hold at least one composition.")
     rtol = max(_validate.fraction("rtol", rtol), 1e-7)
-    problems = []
-    for steps in dict.fromkeys(map(_merged, orders)):
-        problems.append(OrderProblem(steps, delta=delta, epsilon=epsilon))
+    make = partial(OrderProblem, delta=delta, epsilon=epsilon)
+    problems = list(map(make, dict.fromkeys(map(_merged, orders))))
     low, last, previous = 0.0, math.inf, math.inf
     # Tables that can be refined are slow and a lattice is not: there it begins fine.
     width = rtol / FINE if any(map(attrgetter("refinable"), problems)) else rtol
@@ -320,10 +319,8 @@ def crossing(bound: Callable[[float], float], delta: float, guess: float) -> tup
         return (math.log(value) if value > 0 else -1e4) - goal
 
     b = min(max(guess, 1e-9), 1e6)
-    fb = gap(b)
+    fb, step = gap(b), 0.02
     if fb > 0:
-        a, fa = b, fb
-        step = 0.02
         while fb > 0:
             a, fa = b, fb
             b *= 1 + step
@@ -332,7 +329,6 @@ def crossing(bound: Callable[[float], float], delta: float, guess: float) -> tup
                 return a, math.inf
             fb = gap(b)
     else:
-        step = 0.02
         a, fa = b, fb
         while fa <= 0:
             b, fb = a, fa
