@@ -112,9 +112,9 @@ def poisson(s: Floats, rate: float, z: float, *, replaced: bool = False) -> Floa
     (Mironov, Talwar and Zhang 2019). Where the integral would need too many nodes the unamplified
     s (s + 1)/(2 z^2), or four times that, is returned, which is larger.
     """
-    # proof: POISSON-A
-    # proof: POISSON-R
-    left, span = (1.0, 2.0) if replaced else (0.0, 1.0)
+    left, span = 0.0, 1.0  # proof: POISSON-A
+    if replaced:
+        left, span = 1.0, 2.0  # proof: POISSON-R
     h = min(z / 3.0, z * z / 2.0)
 
     def moment(a: float) -> float:

@@ -133,8 +133,10 @@ class ObjectiveNoise(AdditiveNoise):
         # proof: OBJECTIVE-PERTURBATION
         if self.shape in _SIGNED and not self.persons:
             return math.log1p(self.curvature)
-        if self.shape in _SIGNED or self.law == "spherical-laplace":
-            return self.curvature  # proof: PERSON-MEAN (signed losses of persons)
+        if self.shape in _SIGNED:
+            return self.curvature  # proof: PERSON-MEAN
+        if self.law == "spherical-laplace":
+            return self.curvature
         mu = 1.0 / self.noise_multiplier
         gain = mu * mu / 2.0
         if self.shape == "softmax":

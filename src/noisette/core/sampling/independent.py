@@ -82,10 +82,9 @@ class Poisson(Sampler):
 
     def participation(self, adjacency: Adjacency) -> Participation:
         """Proven under all three relations, each with its own pair."""
-        # proof: POISSON-R
-        # proof: POISSON-A
-        replaced = adjacency is Adjacency.REPLACE_ONE
-        return Participation("poisson", "POISSON-R" if replaced else "POISSON-A", rate=self.rate)
+        if adjacency is Adjacency.REPLACE_ONE:
+            return Participation("poisson", "POISSON-R", rate=self.rate)  # proof: POISSON-R
+        return Participation("poisson", "POISSON-A", rate=self.rate)  # proof: POISSON-A
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield one batch."""
@@ -140,10 +139,12 @@ class RandomAllocation(Sampler):
 
     def participation(self, adjacency: Adjacency) -> Participation:
         """Proven for zero-out and add-remove; replace-one follows by two such changes."""
-        # proof: ALLOCATION-R
-        # proof: ALLOCATION-A
-        theorem = "ALLOCATION-R" if adjacency is Adjacency.REPLACE_ONE else "ALLOCATION-A"
-        return Participation("allocation", theorem, batches=self.batches)
+        if adjacency is Adjacency.REPLACE_ONE:
+            # proof: ALLOCATION-R
+            return Participation("allocation", "ALLOCATION-R", batches=self.batches)
+        return Participation(
+            "allocation", "ALLOCATION-A", batches=self.batches
+        )  # proof: ALLOCATION-A
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the bins of one epoch."""

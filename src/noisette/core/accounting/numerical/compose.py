@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -144,7 +143,10 @@ class Composition:
         value, slack = self._sum(epsilon)
         if not (math.isfinite(value) and math.isfinite(slack)):
             return 0.0
-        rounding = UNIT * (1 + self.tilt) * sum(map(attrgetter("count"), self.parts))
+        count = 0
+        for part in self.parts:
+            count += part.count
+        rounding = UNIT * (1 + self.tilt) * count
         span = self.window * self.step
         left = 1 / math.expm1(min(self.tilt * self.window * self.step, 700.0))
         # Bound on the sum over k >= 1 of e^{tknh} delta(e + knh) by moments of order t(1+theta),
