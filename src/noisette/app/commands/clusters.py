@@ -13,8 +13,6 @@ from noisette.errors import ClusterFailed, InvalidData, InvalidParameter
 if TYPE_CHECKING:
     from noisette.tables import Schema
 
-_SECONDS = 20
-
 
 @contextlib.contextmanager
 def cluster_for(table: Path, cluster: str | None, workers: int | None) -> Iterator[bool]:
@@ -43,7 +41,7 @@ def cluster_for(table: Path, cluster: str | None, workers: int | None) -> Iterat
                         n_workers=workers, threads_per_worker=1, dashboard_address=None
                     )
                 )
-            ends.enter_context(distributed.Client(place, timeout=_SECONDS))
+            ends.enter_context(distributed.Client(place, timeout=20))
         except (OSError, ValueError) as error:
             failed = type(error).__name__
         if failed:

@@ -65,8 +65,6 @@ def print_guarantee(guarantee: Any, title: str = "the guarantee") -> None:
     Console().print(Panel(as_text(guarantee.statement()), title=title, border_style=style))
 
 
-_ALOUD = (WeakModelWarning, PrivacyWarning)
-
 PROGRESS = "noisette: progress: "
 """How a line begins that tells a program how far a command is."""
 
@@ -81,13 +79,13 @@ def warn(sentence: str) -> None:
 @contextlib.contextmanager
 def warning_aloud() -> Iterator[None]:
     """Print a warning as one sentence, at once: before anything is charged."""
+    aloud, usual = (WeakModelWarning, PrivacyWarning), warnings.showwarning
     with warnings.catch_warnings():
-        for kind in _ALOUD:
+        for kind in aloud:
             warnings.simplefilter("always", kind)
-        usual = warnings.showwarning
 
         def show(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-            if issubclass(category, _ALOUD):
+            if issubclass(category, aloud):
                 warn(str(message))
             else:
                 usual(message, category, *rest, **more)

@@ -26,8 +26,6 @@ from noisette.errors import InvalidParameter
 if TYPE_CHECKING:
     from noisette.tables.folders import TableModel
 
-FORMATS = ("card", "onnx")
-
 
 def explain(
     model: opt.FileArgument,
@@ -149,7 +147,7 @@ def export(
     from noisette.tables.folders import load_model
     from noisette.tables.pipeline.card import card_of, onnx_of
 
-    _validate.choice("--format", format, FORMATS)
+    _validate.choice("--format", format, ("card", "onnx"))
     if format == "onnx" and out is None:
         raise InvalidParameter("an ONNX graph is no text: name a file with --out model.onnx.")
     whole = read_model(model) if model.is_dir() else None

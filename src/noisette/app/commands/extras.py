@@ -106,8 +106,7 @@ def studio(
 
     def say(words: str) -> None:
         if words.startswith("http://"):
-            typer.echo(f"The studio is at {words}")
-            typer.echo("Keep this window open; Ctrl-C ends the studio.")
+            typer.echo(f"The studio is at {words}\nKeep this window open; Ctrl-C ends the studio.")
         else:
             typer.echo(visible(words), err=True)
 

@@ -72,7 +72,6 @@ def inspect(
 
 
 def _read(path: Path) -> "tuple[Guarantee, list[tuple[str, str, str]]]":
-    from noisette.core.guarantee import Guarantee
     from noisette.tables import read_model
     from noisette.tables.folders import GUARANTEE, load_model
     from noisette.tables.pipeline.table_page import facts_of
@@ -87,8 +86,7 @@ def _read(path: Path) -> "tuple[Guarantee, list[tuple[str, str, str]]]":
         raise InvalidParameter(f"there is no model {path}; `noisette train` makes one.")
     if path.suffix == ".json":
         return _guarantee_in(path), []
-    loaded: Guarantee = load_model(path).privacy_
-    return loaded, []
+    return load_model(path).privacy_, []
 
 
 def _guarantee_in(path: Path) -> "Guarantee":

@@ -20,7 +20,6 @@ ModelArgument = Annotated[
 FileArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model folder or file.", show_default=False)
 ]
-AdjacencyOption = Annotated[str, typer.Option(help="replace-one, zero-out or add-remove.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is already there.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
 NoHeaderOption = Annotated[

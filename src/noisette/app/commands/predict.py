@@ -90,7 +90,9 @@ def evaluate(
     epsilon: Annotated[float, typer.Option(help="The budget of the scores; smaller: safer.")],
     delta: Annotated[float, typer.Option(help="0 is pure privacy, and usually as good.")] = 0.0,
     threshold: ThresholdOption = 0.5,
-    adjacency: opt.AdjacencyOption = "replace-one",
+    adjacency: Annotated[
+        str, typer.Option(help="replace-one, zero-out or add-remove.")
+    ] = "replace-one",
     population: Annotated[
         int | None, typer.Option(help="A guess of the number of rows (persons), for add-remove.")
     ] = None,
@@ -205,6 +207,5 @@ def _at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[st
     """Return scores for JSON and as lines."""
     from noisette.scores import BinaryScores
 
-    if isinstance(found, BinaryScores):
-        return found.to_dict(threshold), found.lines(threshold)
-    return found.to_dict(), found.lines()
+    given = (threshold,) if isinstance(found, BinaryScores) else ()
+    return found.to_dict(*given), found.lines(*given)

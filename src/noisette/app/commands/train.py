@@ -288,9 +288,11 @@ def doubts_of(model: Any) -> tuple[list[str], list[str]]:
     """Return what the statement says of a rare label, and of targets beyond their limits."""
     from noisette.tables.pipeline.target import LIMITS
 
-    notes = model.privacy_.notes
-    rare = [note for note in notes if "have the rarer label" in note]
-    return rare, [note for note in notes if LIMITS in note]
+    rare, cut = (
+        [note for note in model.privacy_.notes if words in note]
+        for words in ("have the rarer label", LIMITS)
+    )
+    return rare, cut
 
 
 _HINT = (

@@ -38,8 +38,6 @@ from noisette.errors import InvalidParameter, LedgerError, NoisetteError
 if TYPE_CHECKING:
     from noisette.tables.drafts import Draft
 
-_ROOM = 1 << 18  # bytes of scores or counts
-
 _CLAIMS = re.compile(
     r"[.;,]?\s*(and |but )?(nothing was (charged|written)|it may have been charged)[^.;]*", re.I
 )
@@ -183,7 +181,7 @@ def keeping(
             f"it back with: noisette recover {target}."
         )
     with draft_of(target) as draft:
-        draft.reserve(_ROOM)
+        draft.reserve(1 << 18)  # bytes of scores or counts
         budget.draft = draft
 
         def keep(answer: dict[str, Any]) -> None:

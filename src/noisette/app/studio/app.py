@@ -27,7 +27,6 @@ from noisette.report.html import stylesheet
 
 Shower = Callable[..., Response]
 _STATIC = Path(__file__).parent / "static"
-_MOST_FIELDS = 20_000
 
 
 class Studio:
@@ -77,7 +76,7 @@ class Studio:
                 raise
 
         async def endpoint(request: Request) -> Response:
-            async with request.form(max_files=0, max_fields=_MOST_FIELDS) as found:
+            async with request.form(max_files=0, max_fields=20_000) as found:
                 form = {key: value for key, value in found.items() if isinstance(value, str)}
             given = form.pop("csrf", "")
             if not hmac.compare_digest(given.encode(), self.keys.form.encode()):
@@ -95,8 +94,8 @@ class Studio:
 
 
 def _lost(_: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 400)
-    return PlainTextResponse("noisette: there is no such page or form.\n", status)
+    words = "noisette: there is no such page or form.\n"
+    return PlainTextResponse(words, getattr(error, "status_code", 400))
 
 
 def _fault(_: Request, error: Exception) -> Response:

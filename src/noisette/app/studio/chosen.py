@@ -120,8 +120,7 @@ def choose(
     text = text.strip()
     if not text or "\x00" in text:
         raise InvalidParameter("give the path of a table, or choose one from the list.")
-    path = Path(os.path.expanduser(text))
-    path = Path(os.path.abspath(path if path.is_absolute() else folder / path))
+    path = Path(os.path.abspath(folder / os.path.expanduser(text)))
     refuse(
         (not path.exists(), f"there is no table {visible(str(path))}."),
         (path.suffix.lower() in _WORKBOOKS,

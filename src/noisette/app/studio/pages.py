@@ -1,4 +1,7 @@
-"""From what is known to HTML. Every text is escaped, and names keep their own direction."""
+"""From what is known to HTML. Every text is escaped, and names keep their own direction.
+
+`for_...` are the same without the page: a command line, and Python that do what a step does.
+"""
 
 import re
 from collections.abc import Mapping
@@ -15,8 +18,6 @@ from noisette._validate import visible
 from noisette.app.job import command_line
 from noisette.app.studio.chosen import ChosenTable
 
-Same = tuple[str, str]
-"""The same without the page: a command line, and Python that do what a step does."""
 STEPS = (
     ("table", "Table"),
     ("facts", "What is public"),
@@ -54,7 +55,7 @@ def page(name: str, known: Mapping[str, Any], status: int = 200) -> HTMLResponse
     return HTMLResponse(_environment().get_template(name).render(known), status)
 
 
-def for_table(table: ChosenTable) -> Same:
+def for_table(table: ChosenTable) -> tuple[str, str]:
     """Return how the header is read."""
     header = [] if table.header else ["--no-header"]
     more = f", header={table.header}" if not table.header else ""
@@ -68,7 +69,7 @@ def for_table(table: ChosenTable) -> Same:
     return command_line("noisette", "schema", table.path, *header, "--learn"), python
 
 
-def for_ledger(place: Path, total: tuple[float, float] | None, adjacency: str) -> Same:
+def for_ledger(place: Path, total: tuple[float, float] | None, adjacency: str) -> tuple[str, str]:
     """Return how the ledger is started, or read."""
     words: list[Any] = ["noisette", "ledger", place]
     arguments = [repr(str(place))]
@@ -83,7 +84,7 @@ def for_ledger(place: Path, total: tuple[float, float] | None, adjacency: str) -
     return command_line(*words), python
 
 
-def for_model(out: Path, new: str = "TABLE", *, proba: bool = False) -> Same:
+def for_model(out: Path, new: str = "TABLE", *, proba: bool = False) -> tuple[str, str]:
     """Return how a model is checked, exported and used."""
     lines = (
         command_line("noisette", "inspect", out),

@@ -130,12 +130,11 @@ class StartedTraining:
         else:
             self.state = "failed" if self._stopped_at is None else "stopped"
             end = "the training ended without a word" if self.state == "failed" else "stopped"
-            cost = "nothing was written and nothing was charged"
+            cost = " and nothing was charged"
             if self._asked:
                 state = "was charged" if self._charged else "may have been charged"
-                cost = f"nothing was written, but {self.order.ledger} {state} and a charge is never"
-                cost += " returned"
-            self.sentence = f"{end}; {cost}." if silent else said
+                cost = f", but {self.order.ledger} {state} and a charge is never returned"
+            self.sentence = f"{end}; nothing was written{cost}." if silent else said
         self._ended.set()
 
     def _brought_back(self) -> bool:

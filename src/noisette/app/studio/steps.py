@@ -81,10 +81,11 @@ class Steps:
             found = entries(place)
         except NoisetteError as fault:
             found, error = [], error or fault
-        asked = {"header": "auto", "names": "", "encoding": "utf-8", "decimal": "", **form}
-        asked["path"] = form.get("pick") or form.get("path", "")
+        path = form.get("pick") or form.get("path", "")
+        usual = {"header": "auto", "names": "", "encoding": "utf-8", "decimal": ""}
         return self._page(
-            "table", None, entries=found, place=str(place), above=str(place.parent), form=asked,
+            "table", None, entries=found, place=str(place), above=str(place.parent),
+            form={**usual, **form, "path": path},
             error=error, models=models_in(self._studio.folder),
         )  # fmt: skip
 

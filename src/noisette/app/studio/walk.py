@@ -4,6 +4,7 @@ A walk is changed under its lock and read as a whole. Going back to a step and s
 takes back what was said after it: a plan that was confirmed keeps its own order.
 """
 
+import contextlib
 import secrets
 import threading
 from collections import OrderedDict
@@ -99,15 +100,13 @@ class Walk:
     def check_facts(self) -> None:
         """Refuse a schema file that is not what was said on the cards any more."""
         file = self.job.schema
-        try:
-            same = file and file.read_text(encoding="utf-8") == toml.dumps(self.facts.source)
-        except (OSError, ValueError):
-            same = False
-        if not same:
-            raise InvalidParameter(
-                f"{visible(str(file))} was changed or removed since step 2; send step 2 again; "
-                "nothing was charged."
-            )
+        with contextlib.suppress(OSError, ValueError):
+            if file and file.read_text(encoding="utf-8") == toml.dumps(self.facts.source):
+                return
+        raise InvalidParameter(
+            f"{visible(str(file))} was changed or removed since step 2; send step 2 again; "
+            "nothing was charged."
+        )
 
     def asked(self, form: Mapping[str, str]) -> Job:
         """Return the job of step 3; refuse a counted number where that of people is private."""
@@ -139,10 +138,8 @@ def open_books(
         (is_address(text),
          "this page takes ledgers in files only; use `noisette train` with one in a database."),
     )  # fmt: skip
-    path = Path(text).expanduser()
-    path = _validate.real_path(path if path.is_absolute() else folder / path)
-    shown = visible(str(path))
-    there = path.exists()
+    path = _validate.real_path(folder / Path(text).expanduser())
+    shown, there = visible(str(path)), path.exists()
     refuse(
         (there and not path.is_file(),
          f"{shown} is not an ordinary file; give the name of a ledger file."),
