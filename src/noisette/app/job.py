@@ -90,12 +90,13 @@ def _offered(option: str) -> str:
     from noisette.fitting.algorithms.recommend import mechanisms
     from noisette.fitting.losses import classifier_losses
 
-    if option == "mechanism":
-        return f"One of: {', '.join(mechanisms())} (logistic and svm)."
-    if option == "sampling":
-        return f"sgd: auto, {', '.join(SAMPLERS)}."
     margins = ", ".join(classifier_losses(probabilities=False))
-    return f"svm: {margins}; sgd: {', '.join(classifier_losses())}."
+    words = {
+        "mechanism": f"One of: {', '.join(mechanisms())} (logistic and svm).",
+        "sampling": f"sgd: auto, {', '.join(SAMPLERS)}.",
+        "loss": f"svm: {margins}; sgd: {', '.join(classifier_losses())}.",
+    }
+    return words[option]
 
 
 @dataclass(frozen=True, kw_only=True)

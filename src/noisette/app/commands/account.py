@@ -293,10 +293,8 @@ def _draw(run: Description, relation: Adjacency, path: str) -> None:
         counts, brackets[:, 0], brackets[:, 1], color="#0072B2", alpha=0.2, lw=0,
         label="certified bracket",
     )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel(run.unit)
-    axes.set_ylabel(f"ε at δ = {run.delta:g}, {relation}")
+    label = f"ε at δ = {run.delta:g}, {relation}"
+    axes.set(xscale="log", yscale="log", xlabel=run.unit, ylabel=label)
     axes.grid(alpha=0.3, which="both", lw=0.5)
     # Outside the axes: no curve can run through it, whatever the run.
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)

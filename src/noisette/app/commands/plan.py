@@ -55,10 +55,10 @@ def plan(job: Job) -> None:
     with busy("planning"):
         asked = outlook_of(replace(job, rows=size), facts)
         found = others(replace(job, rows=size), lambda changed: outlook_of(changed, facts))
-    bought = None
     with contextlib.ExitStack() as until_printed:
+        bought = told = None
         if job.counts is not None and facts is not None:
-            bought = _count(until_printed, job, facts, size)
+            bought, told = _count(until_printed, job, facts, size)
         if job.json:
             answer = {**as_row("as asked", asked), "others": found}
             if facts is None:
@@ -69,9 +69,7 @@ def plan(job: Job) -> None:
                     "warning": asked.warning or None, "steps": list(map(vars, asked.steps)),
                     "columns": list(map(vars, asked.columns)),
                 }  # fmt: skip
-            if bought is not None:
-                answer["counts"] = _told(bought)
-            print(json_module.dumps(answer))
+            print(json_module.dumps(answer | ({"counts": told} if told else {})))
             return
         _show(job, asked, found, facts, counted=counted)
         if bought is not None and job.counts is not None:
@@ -139,11 +137,10 @@ def outlook_of(job: Job, facts: "Schema | None") -> Any:
 
 def others(job: Job, outlook: Callable[[Job], Any]) -> list[dict[str, Any]]:
     """Return what changes with a delta, with the other relations, with half and double epsilon."""
-    changes: list[tuple[str, dict[str, Any]]] = []
-    if job.delta == 0.0 and _DELTA * (job.rows or 0) < 1.0:
-        changes.append((f"delta = {_DELTA:g}", {"delta": _DELTA}))
-    elif job.delta > 0.0:
-        changes.append(("delta = 0", {"delta": 0.0}))
+    delta = 0.0 if job.delta > 0.0 else _DELTA
+    changes: list[tuple[str, dict[str, Any]]] = [(f"delta = {delta:g}", {"delta": delta})]
+    if delta * (job.rows or 0) >= 1.0:
+        changes = []
     relations = ("replace-one", "zero-out", "add-remove")
     changes += [(other, {"adjacency": other}) for other in relations if other != job.adjacency]
     both = (job.epsilon / 2.0, 2.0 * job.epsilon)
@@ -210,16 +207,10 @@ def lost_words(row: dict[str, Any]) -> str:
 # --- noisy counts of odd cells ------------------------------------------------
 
 
-def _told(bought: "CellCounts") -> dict[str, Any]:
-    return {
-        "columns": bought.counts, "deviation": bought.deviation,
-        "guarantee": bought.guarantee.to_dict(),
-    }  # fmt: skip
-
-
 def _count(
     until_printed: contextlib.ExitStack, job: Job, facts: "Schema", size: int
-) -> "CellCounts":
+) -> tuple["CellCounts", dict[str, Any]]:
+    """Buy the counts and keep them; return them, and what machines are told."""
     from noisette.app.commands.watched import keeping, spending
     from noisette.core.adjacency import Adjacency
     from noisette.core.randomness import Randomness
@@ -238,8 +229,12 @@ def _count(
             job.table, facts, epsilon=epsilon, delta=delta, population=size, ledger=charged,
             randomness=Randomness.secure(), header=not job.no_header,
         )  # fmt: skip
-    keep(_told(bought))
-    return bought
+    told = {
+        "columns": bought.counts, "deviation": bought.deviation,
+        "guarantee": bought.guarantee.to_dict(),
+    }  # fmt: skip
+    keep(told)
+    return bought, told
 
 
 def _show_counts(bought: "CellCounts", epsilon: float, delta: float) -> None:

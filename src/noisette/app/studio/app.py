@@ -2,7 +2,7 @@
 
 import contextlib
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,30 +66,24 @@ class Studio:
         A form that is refused is shown again by `shower`, with the sentence that says why.
         """
 
-        def taken(request: Request, form: Mapping[str, str]) -> Response:
-            try:
-                return taker(request, form)
-            except NoisetteError as error:
-                with contextlib.suppress(NoisetteError):  # that of the form matters more
-                    if shower is not None:
-                        return shower(request, form, error)
-                raise
-
         async def endpoint(request: Request) -> Response:
             async with request.form(max_files=0, max_fields=20_000) as found:
                 form = {key: value for key, value in found.items() if isinstance(value, str)}
             given = form.pop("csrf", "")
             if not hmac.compare_digest(given.encode(), self.keys.form.encode()):
                 return PlainTextResponse("noisette: a form is taken from this page only.\n", 403)
-            return await run_in_threadpool(self.answered, taken, request, form)
+            return await run_in_threadpool(self.answered, taker, shower, request, form)
 
         return endpoint
 
-    def answered(self, work: Callable[..., Response], *given: Any) -> Response:
-        """Return the answer of a step; a fault is a page with one sentence."""
+    def answered(self, work: Shower, shower: Shower | None, *given: Any) -> Response:
+        """Return the answer of a step; a fault is a sentence on the page of `shower`, or alone."""
         try:
             return work(*given)
         except NoisetteError as error:
+            with contextlib.suppress(NoisetteError):  # the first one matters more
+                if shower is not None:
+                    return shower(*given, error)
             return self.show("sorry.html", 422, error=error)
 
 
@@ -120,7 +114,7 @@ def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
         return Route(path, studio.takes(taker, shower), methods=["POST"])
 
     def get(path: str, shower: Shower) -> Route:
-        return Route(path, partial(studio.answered, shower), methods=["GET"])
+        return Route(path, partial(studio.answered, shower, None), methods=["GET"])
 
     facts, budget = steps.on(2, steps.show_facts), steps.on(3, steps.show_budget)
     ledger = steps.on(4, steps.show_ledger)

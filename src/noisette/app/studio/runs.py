@@ -60,7 +60,6 @@ class StartedTraining:
         self.order, self.step = order, "starting"
         self.state = "running"  # then "done", "failed" or "stopped"
         self.sentence = self.warning = ""
-        self.seconds = 0.0
         self._asked = self._charged = False
         self._stopped_at: float | None = None
         self._ends_with_page = ends_with_page
@@ -84,7 +83,7 @@ class StartedTraining:
     @property
     def elapsed(self) -> float:
         """Seconds since the start, for a page that waits; shown nowhere afterwards."""
-        return self.seconds or time.monotonic() - self._began
+        return time.monotonic() - self._began
 
     def seen(self) -> None:
         """Remember that a page looks at this training."""
@@ -120,7 +119,6 @@ class StartedTraining:
                 said = line.removeprefix(SAID)
         code = self._process.wait()
         self._process.stderr.close()
-        self.seconds = max(time.monotonic() - self._began, 1e-3)
         # "stopped." alone is said before the command knows of a ledger
         silent = said in ("", "stopped.")
         if code == 0:
