@@ -196,11 +196,8 @@ def account(run: Description) -> None:
             **found, "epsilon": _finite(upper), "lower": lower, "upper": _finite(upper),
             "delta": run.delta, "adjacency": relation.value, "plan": plan.to_dict(),
         }  # fmt: skip
-        if found:
-            answer["target"] = run.epsilon
-        else:
-            answer["accountants"] = {name: _finite(value) for name, _, value in rows}
-        print(json.dumps(answer))
+        each = {name: _finite(value) for name, _, value in rows}
+        print(json.dumps(answer | ({"target": run.epsilon} if found else {"accountants": each})))
         return
     console = Console(highlight=False, soft_wrap=True)
     for name, value in found.items():

@@ -45,7 +45,7 @@ def audit(
         bool, typer.Option("--long", help="Run the long battery: more attacks and runs.")
     ] = False,
     report: Annotated[
-        str | None, typer.Option(help="Write an HTML page with a figure here.")
+        Path | None, typer.Option(help="Write an HTML page with a figure here.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes; -1 is one for each core.")] = 1,
@@ -91,13 +91,12 @@ def audit(
             check(value)
     _validate.fraction("confidence", confidence)
     processes(jobs)
-    page = None if report is None else Path(report)
-    if page is not None:
+    if report is not None:
         refuse(
-            (page.suffix.lower() not in (".html", ".htm"),
-             f"--report must end in .html; got {report!r}."),
-            (not page.parent.is_dir(), f"the folder {page.parent} does not exist."),
-            (not os.access(page.parent, os.W_OK),
+            (report.suffix.lower() not in (".html", ".htm"),
+             f"--report must end in .html; got {str(report)!r}."),
+            (not report.parent.is_dir(), f"the folder {report.parent} does not exist."),
+            (not os.access(report.parent, os.W_OK),
              f"{report} cannot be written (Permission denied)."),
         )  # fmt: skip
     try:
@@ -125,13 +124,13 @@ def audit(
         found = AuditReport(target, (*first, *attacks), "person" if persons else "record")
     except KeyboardInterrupt:
         raise Stopped("stopped; nothing was written.") from None
-    if page is not None:
+    if report is not None:
         from noisette.audit.page import html
 
-        _files.write(page, html(found, guarantee))
+        _files.write(report, html(found, guarantee))
     print(found.to_json() if json else found)
-    if page is not None and not json:
-        print(f"report written to {page}")
+    if report is not None and not json:
+        print(f"report written to {report}")
     raise typer.Exit({"violated": 1, "not applicable": 3}.get(found.verdict, 0))
 
 

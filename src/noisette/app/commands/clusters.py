@@ -72,15 +72,6 @@ def parts_of(table: Path, facts: "Schema") -> Any:
     raise InvalidData(f"the files like {table} could not be read as one table ({failed}).")
 
 
-def rows_in(whole: Any) -> int:
-    """Return the number of rows in all parts."""
-    from noisette.core.parts import summed
-    from noisette.fitting.partitions import parted
-
-    (rows,) = parted(whole)
-    return int(summed(len, rows))
-
-
 def waiting(what: str) -> Any:
     """Show on a terminal that something is going on, and for how long: nothing else is public."""
     from rich.console import Console

@@ -12,7 +12,7 @@ import typer
 
 from noisette._validate import visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.clusters import cluster_for, parts_of, rows_in, waiting
+from noisette.app.commands.clusters import cluster_for, parts_of, waiting
 from noisette.app.commands.console import (
     busy,
     print_guarantee,
@@ -141,8 +141,11 @@ def _fit(
         data = parts_of(table, facts)
         # of persons the rows are private, and the training counts persons itself
         if job.counted and facts.persons is None:
+            from noisette.core.parts import summed
+            from noisette.fitting.partitions import parted
+
             with waiting("counting rows"):
-                records = rows_in(data)
+                records = int(summed(len, *parted(data)))
     else:
         with busy("reading the table"):  # and how far it is would tell the number of rows
             data = Frame.read(table, facts, target=True, header=not job.no_header)

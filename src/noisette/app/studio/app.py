@@ -32,13 +32,7 @@ _STATIC = Path(__file__).parent / "static"
 class Studio:
     """What the pages of one studio share: the folder, the walks, the trainings, the secrets.
 
-    Parameters
-    ----------
-    folder : Path
-        Where tables are looked for first, and where models, schemas and ledgers are kept.
-    keys : Keys
-        The secrets of the address.
-
+    In `folder` tables are looked for first, and models, schemas and ledgers are kept.
     """
 
     def __init__(self, folder: Path, keys: Keys) -> None:
@@ -101,10 +95,6 @@ def _fault(_: Request, error: Exception) -> Response:
     )
 
 
-def _css(_: Request) -> Response:
-    return Response(stylesheet(), media_type="text/css")
-
-
 def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
     """Return the guarded application, and the trainings that its end must end."""
     studio = Studio(folder, keys)
@@ -136,7 +126,8 @@ def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
         post("/r/{run}/stop", results.stop), get("/r/{run}/report", results.report),
         get("/r/{run}/files/{name}", results.download),
         post("/r/{run}/predict", results.predict, results.show),
-        Route("/kit.css", _css), Mount("/static", StaticFiles(directory=_STATIC)),
+        Route("/kit.css", lambda _: Response(stylesheet(), media_type="text/css")),
+        Mount("/static", StaticFiles(directory=_STATIC)),
     ]  # fmt: skip
     faults = {HTTPException: _lost, Exception: _fault}
     app = Starlette(routes=[Mount(keys.base, routes=routes)], exception_handlers=faults)

@@ -41,7 +41,6 @@ _WORDS = {
         dependents language religion party brand insurance specialty stage grade blood""",
 }
 _KINDS = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-_TRUE = {"is", "has", "had", "was"}
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def guessed_kind(name: str) -> str:
     """Return the kind that a name suggests, by its last telling word; nothing if none is known."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name[:200])
     words = [word for word in re.split(r"[^a-z0-9]+", spaced.lower()) if word]
-    if words and words[0] in _TRUE and len(words) > 1:
+    if words and words[0] in ("is", "has", "had", "was") and len(words) > 1:
         return "categorical"
     if len(words) > 1 and words[-1] in ("at", "on"):  # admitted_at
         return "date"

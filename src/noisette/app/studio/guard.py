@@ -65,15 +65,7 @@ def _same(given: str, wanted: str) -> bool:
 class Guard:
     """The outermost layer of the application: lets in, or answers with one sentence.
 
-    Parameters
-    ----------
-    app : ASGI application
-        What is guarded.
-    keys : Keys
-        The secrets.
-    host : str
-        The only ``Host`` that is answered, such as ``127.0.0.1:8000``.
-
+    `host` is the only ``Host`` that is answered, such as ``127.0.0.1:8000``.
     """
 
     def __init__(self, app: Any, keys: Keys, host: str) -> None:
