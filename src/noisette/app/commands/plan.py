@@ -170,9 +170,8 @@ def _show(
 
     console, lines = Console(soft_wrap=True, highlight=False), [str(asked), too_large(job.epsilon)]
     if job.table is not None and facts is not None:
-        how = "no row was looked at"
-        if counted:
-            how = f"of the {facts.whose.counted} only their number, which is public, was counted"
+        number = f"of the {facts.whose.counted} only their number, which is public, was counted"
+        how = number if counted else "no row was looked at"
         lines.insert(0, f"From public facts alone: {how}.")
     say(*filter(None, lines))
     if job.table is not None:
@@ -290,5 +289,5 @@ def _compare(job: Job) -> None:
         write_figure(found.plot(), job.out)
     if job.json:
         print(json_module.dumps(found.to_dict()))
-        return
-    say(*found.lines(), *[f"wrote {job.out}"] * (job.out is not None))
+    else:
+        say(*found.lines(), *[f"wrote {job.out}"] * (job.out is not None))

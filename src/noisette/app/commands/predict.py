@@ -79,9 +79,9 @@ def predict(
         text = csv_text(names, zip(*shown, strict=True))
     if out is None:
         sys.stdout.write(text)
-        return
-    write_text(out, text, force=force)
-    typer.echo(visible(f"wrote {rows.count} predictions to {out}"), err=True)
+    else:
+        write_text(out, text, force=force)
+        typer.echo(visible(f"wrote {rows.count} predictions to {out}"), err=True)
 
 
 def evaluate(
