@@ -125,7 +125,6 @@ def evaluate(
 
     _validate.epsilon(epsilon)
     _validate.delta(delta)
-    relation = Adjacency.of(adjacency)
     if seed is not None and ledger is not None:
         raise InvalidParameter(
             "scores with --seed hide nobody, so no ledger may book them as if they did; leave out "
@@ -135,7 +134,7 @@ def evaluate(
     fitted = read_model(model)
     _check_threshold(threshold, fitted.model)
     with (
-        spending(ledger, epsilon, delta, relation, table.name) as budget,
+        spending(ledger, epsilon, delta, Adjacency.of(adjacency), table.name) as budget,
         keeping(budget, out, "noisette-scores", force=force) as keep,
     ):
         with busy("reading the table"):
