@@ -87,6 +87,13 @@ class Finding:
         dict
             One entry for each field.
 
+        Examples
+        --------
+        >>> from noisette.audit import Finding
+        >>> found = Finding("replay", (1.0, 0.0), None, 1.0, "consistent", 2, "No move.")
+        >>> found.to_dict()["claim"]
+        [1.0, 0.0]
+
         """
         out = asdict(self)
         out["claim"] = list(self.claim)

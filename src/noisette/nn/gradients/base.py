@@ -73,7 +73,7 @@ class Pass:
         """Say whether these are missing, or the same for all records."""
         return all(x is None or _functorch.maybe_get_level(x) == -1 for x in given)
 
-    def parted(self, *given: Tensor | None) -> tuple[list[Any], list[Any]]:
+    def sorted_out(self, *given: Tensor | None) -> tuple[list[Any], list[Any]]:
         """Return what is trained of a layer's parameters, and the values to compute with.
 
         What is not trained stays attached: a use of a parameter that no rule sees is found there.

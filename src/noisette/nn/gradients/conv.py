@@ -144,7 +144,7 @@ def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
             bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
             groups: int = 1) -> Any:  # fmt: skip
     """Follow out = W * x + b."""
-    (w, b), fixed = record.parted(weight, bias)
+    (w, b), fixed = record.sorted_out(weight, bias)
     if not record.constant(weight, bias) or (w is None and b is None):
         return NotImplemented
     x, kernel, dilation = record.replaced(input), tuple(weight.shape[2:]), _tuple(dilation, count)

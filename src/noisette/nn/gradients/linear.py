@@ -43,7 +43,7 @@ def _tapped(
     record: Pass, x: Tensor, weight: Tensor, bias: Tensor | None, right: bool = False
 ) -> Any:
     """Follow out = x W' + b, or x W + b, where the weight's gradient is transposed."""
-    (w, b), (fixed, added) = record.parted(weight, bias)
+    (w, b), (fixed, added) = record.sorted_out(weight, bias)
 
     def terms(a: Tensor, g: Tensor) -> Iterator[Term]:
         a, g = record.examples(a, 1), record.examples(g, 1)

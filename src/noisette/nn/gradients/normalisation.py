@@ -22,7 +22,7 @@ def _tapped(
 
     With none of them there is one weight for each channel, and x is (images, channels, ...).
     """
-    trained, fixed = record.parted(weight, bias)
+    trained, fixed = record.sorted_out(weight, bias)
     if not record.constant(weight, bias) or trained == [None, None]:
         return NotImplemented
     merged = 1 if trailing else 2
