@@ -19,6 +19,7 @@ from noisette._typing import Floats, Integers
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 from noisette.tables.datasets.base import Dataset, Table
+from noisette.tables.kinds import Numeric
 
 from .homes import FILES
 
@@ -152,7 +153,11 @@ class Source:
         folder = locate(self.folder, data_home)
         found = None
         try:
-            found = self._divided(reader(folder), split, seed)
+            raw = reader(folder)
+            for column in getattr(self.encode, "columns", ()):
+                if isinstance(column, Numeric):  # a table reads what is no number as missing
+                    raw.table[column.name].astype(np.float64)
+            found = self._divided(raw, split, seed)
         except NoisetteError:
             raise
         except (ValueError, IndexError, KeyError, OverflowError):
