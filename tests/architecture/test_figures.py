@@ -3,8 +3,8 @@
 from figures import figures
 
 NOW = {
-    "lines": 60_225,
-    "statements": 25_988,
+    "lines": 60_234,
+    "statements": 25_989,
     "files": 319,
     "names at the top": 18,
     "public objects": 129,
@@ -15,8 +15,8 @@ NOW = {
     "tests for the unit": 30,
     "tests for a private n": 40,
     "functions entered by LogisticRegression.fit": 237,
-    "functions entered by TableClassifier.fit": 595,
-    "functions entered by noisette train": 911,
+    "functions entered by TableClassifier.fit": 597,
+    "functions entered by noisette train": 912,
 }
 """What was reached; `figures.MOST` has what the plan needs."""
 

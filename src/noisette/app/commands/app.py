@@ -112,11 +112,17 @@ app = typer.Typer(
 )
 
 
-@app.callback(invoke_without_command=True)
-def root(
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
-) -> None:
-    """Machine learning on sensitive data, with a privacy guarantee that can be checked."""
-    if version:
+def _show_version(value: bool) -> None:  # eager: nothing else is imported for it
+    if value:
         typer.echo(f"noisette {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Machine learning on sensitive data, with a privacy guarantee that can be checked."""

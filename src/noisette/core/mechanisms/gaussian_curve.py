@@ -49,12 +49,15 @@ def _tail(t: Floats) -> Floats:
     All terms are positive, so K lies between two neighbouring convergents, which come closer as t
     grows: the terms that are enough for the least t (1e-16) are enough for all.
     """
-    least = float(t.min())
-    terms = math.ceil(min(10.0 + 500.0 / (least * least), 120.0))  # checked against mpmath
     k = np.zeros_like(t)
-    for j in range(terms, 0, -1):
+    for j in range(_terms(float(t.min())), 0, -1):
         k = j / (t + k)
     return k
+
+
+def _terms(t: float) -> int:
+    """Return how many terms leave an error of K below 1e-16 (checked against mpmath)."""
+    return math.ceil(min(10.0 + 500.0 / (t * t), 120.0))
 
 
 def _mills_gap(x: Floats, mu: Floats) -> Floats:
