@@ -307,7 +307,9 @@ def _contradictions(code: int, said: str, *, charged: bool, kept: str) -> Iterat
         yield "code 3 without a charge"
 
 
-def sweep(command: Command, *, calls: int = 1, functions: int = 1) -> Iterator[Outcome]:
+def sweep(
+    command: Command, first: int = 0, *, calls: int = 1, functions: int = 1
+) -> Iterator[Outcome]:
     """Yield what came of every so-many-th system call that fails, and function that raises."""
     counts, entered = command.dry()
     struck = [
@@ -322,7 +324,8 @@ def sweep(command: Command, *, calls: int = 1, functions: int = 1) -> Iterator[O
         for function in entered
     ]
     over = set()  # kinds of which the command has no more
-    for fault in (*struck[:: calls or len(struck)], *raised[:: functions or len(raised)]):
+    chosen = struck[first :: calls or len(struck)], raised[first :: functions or len(raised)]
+    for fault in itertools.chain(*chosen):
         group = fault.kind, fault.what
         if group in over:
             continue
