@@ -181,7 +181,7 @@ def coordinates(
     ridge = floor * _SPREAD * max(sum(map(ShareMoment.trace, moments)), 0.1) / max(d, 1)
     if wide:
         return _sparsely(moments, ridge, slack, intercept)
-    turned = list(map(np.linalg.eigh, map(ShareMoment.covariance, moments)))
+    turned = list(map(_turned, map(ShareMoment.covariance, moments)))
     values = np.maximum(np.concatenate([np.zeros(0), *map(itemgetter(0), turned)]), 0.0)
     order = np.argsort(-values)
     left = values[order] / (values[order] + ridge)
@@ -217,6 +217,13 @@ def coordinates(
         np.concatenate(quiet or [np.zeros(0)]) * uncut,
         np.concatenate(doubts or [np.zeros(0)]),
     )
+
+
+def _turned(covariance: Floats) -> tuple[Floats, Floats]:
+    """Return eigenvalues and vectors, whose signs do not depend on the machine's linear algebra."""
+    values, vectors = np.linalg.eigh(covariance)
+    side = np.sqrt(np.arange(2.0, len(values) + 2.0)) @ vectors
+    return values, vectors * np.where(side < 0.0, -1.0, 1.0)
 
 
 def _bound(slack: float, spectrum: Floats) -> float:
