@@ -121,15 +121,12 @@ class Coordinates:
         matrix, out = self.map.toarray(), np.empty((X.shape[0], self.map.shape[1] + 1))
         for start in range(0, X.shape[0], _ROWS):
             part = slice(start, start + _ROWS)
-            piece: Any = X[part]
+            # A dense product rounds a row by how many there are, a sparse one adds row by row.
+            piece = sparse.csr_matrix(X[part])
             if added:
                 grids = [matrix_of(at[part], values[part], width) for width, (at, values) in added]
-                if sparse.issparse(X):
-                    piece = sparse.hstack([piece, *grids], format="csr")
-                else:
-                    piece = np.hstack([piece, *(grid.toarray() for grid in grids)])
-            piece = np.asarray(piece @ matrix) - self.centre
-            out[start : start + _ROWS, :-1] = clip_rows(piece, self.bound)
+                piece = sparse.hstack([piece, *grids], format="csr")
+            out[part, :-1] = clip_rows(piece @ matrix - self.centre, self.bound)
         out[:, -1] = self.bias
         return out
 
