@@ -22,8 +22,12 @@ from noisette.core.bounded import Bounded
 from noisette.core.door import release
 from noisette.core.ledger import Ledger
 from noisette.core.mechanisms import RandomizedResponse
+from noisette.core.plans import Run
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.errors import InvalidParameter
+from noisette.fitting.algorithms import Prepared
+from noisette.fitting.algorithms.public import PublicBudget
+from noisette.models.private import PrivateEstimator
 
 Read = Callable[[Any], Any]
 
@@ -225,7 +229,7 @@ class _Candidate(ClassifierMixin, BaseEstimator):
         return np.full(len(X), self.answer_)
 
 
-class LeakyCandidate(_Candidate):
+class LeakyCandidate(_Candidate, PrivateEstimator):
     """Answer 1 or 0 to "is the canary there?", by randomised response at `epsilon`.
 
     The answer is right with probability e^ε/(1 + e^ε): exactly epsilon-DP under every relation,
@@ -261,6 +265,14 @@ class LeakyCandidate(_Candidate):
         self.classes_ = np.array([0, 1])
         self.answer_ = int(truth == kept)
         return self
+
+    def _prepared(self, X: Any, y: Any) -> Prepared:
+        """Return what a run of a search would charge."""
+        relation = Adjacency.of(self.adjacency)
+        facts = PublicBudget(
+            epsilon=self.epsilon, delta=self.delta, adjacency=relation, size=len(y)
+        )
+        return Prepared(facts, Run(RandomizedResponse(self.epsilon)))
 
     def _charged(self, truth: bool, ledger: Ledger) -> Self:
         randomness, noise = as_randomness(self.random_state), RandomizedResponse(self.epsilon)
