@@ -11,6 +11,7 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.losses.blocks import weighted
 from noisette.fitting.losses.partitioned import rows_of
 
 _FLOOR = 0.5  # eigenvalue floor, in units of R^2 / d
@@ -58,16 +59,20 @@ def second_moment(
     flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
     value = Bounded(flat, l2=_PAID * factor * bound**2, adjacency=adjacency, proof="SECOND-MOMENT")
     noisy = passage.release(value, part)
-    out = np.zeros((d, d))
-    out[upper] = noisy[d:] / math.sqrt(2.0)
-    return np.asarray(out + out.T + np.diag(noisy[:d]))
+    return symmetric(noisy[:d], noisy[d:] / math.sqrt(2.0))
+
+
+def symmetric(diagonal: Floats, above: Floats) -> Floats:
+    """Return the symmetric matrix of its diagonal and, row by row, of what stands above it."""
+    out = np.diag(diagonal)
+    out[np.triu_indices(len(diagonal), 1)] = above
+    return np.asarray(out + np.triu(out, 1).T)
 
 
 def _squares(bound: float, bits: int, block: Any, weights: Floats | None) -> tuple[Floats]:
     """Return the exact sum of x x' over one block, which is in float64."""
     if weights is not None:
-        root = np.sqrt(weights)[:, None]
-        block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root
+        block = weighted(block, np.sqrt(weights))
     block = on_public_grid(block, bound, bits)
     product = block.T @ block
     return (product.toarray() if sparse.issparse(product) else product,)
