@@ -33,31 +33,15 @@ _NO_LEVELS = "what is released before the steps has no proof beside personal lev
 class PublicNetwork(PublicBudget):
     """Public facts of one training of a network, beside those of `PublicBudget`.
 
-    Parameters
-    ----------
-    parameters : int or None
-        How many numbers are trained, where they are known already.
-    batch_size : int or None
-        The expected number of records in a batch.
-    epochs, steps : int or None
-        How long to train; one of them.
-    sampling : str or None
-        A name in `noisette.sampling.SAMPLERS`; None is ``"poisson"`` with `steps`, and
-        ``"random-allocation"`` with `epochs` (every record once per epoch, in a batch that it
-        draws itself).
-    levels : tuple of (float, int)
-        (epsilon, number of people) of each group with an epsilon of its own.
-    before : Plan or None
-        What is released before the first step, within the same budget.
-    plan : Plan or None
-        A plan of the caller's own, instead of the six before.
-    clip_norm : float
-        The norm bound of one record's gradient, or where a bound that moves begins.
-    fixed : bool
-        Whether that bound stays as it is.
-    band : int or None
-        Band of the correlated noise for cyclic batches; None is independent noise.
+    `batch_size`, `epochs`, `steps` and `sampling` are those of `make_plan`.
 
+    parameters : how many numbers are trained, where they are known already.
+    levels : (epsilon, number of people) of each group with an epsilon of its own.
+    before : what is released before the first step, within the same budget.
+    plan : a plan of the caller's own, instead of the six before.
+    clip_norm : the norm bound of one record's gradient, or where a bound that moves begins.
+    fixed : whether that bound stays as it is.
+    band : of the correlated noise for cyclic batches; None is independent noise.
     """
 
     parameters: int | None = None
@@ -205,8 +189,8 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
         proofs = ("SAMPLE-LEVELS",) if len(schedule.samplers) > 1 else ()
         if public.grouped:
             # proof: NN-PERSONS
-            proofs = (*proofs, "NN-PERSONS")
-            proofs = proofs if schedule.sampler.independent else (*proofs, "PERSON-ORDER")
+            ordered = () if schedule.sampler.independent else ("PERSON-ORDER",)
+            proofs = (*proofs, "NN-PERSONS", *ordered)
         return PreparedNetwork(public, plan.under(public.adjacency), proofs)
 
     def passes(self, prepared: PreparedNetwork) -> float:
@@ -287,22 +271,22 @@ def _least_noise(public: PublicNetwork) -> Plan:
     batch_size = _validate.integer("batch_size", public.batch_size)
     _validate.delta_for(public.delta, size)
     epochs, steps, adjacency = public.epochs, public.steps, public.adjacency
-    if batch_size > size:
-        raise InvalidParameter(
-            f"batch_size={batch_size} is larger than the {size} records; choose at most {size}."
-        )
-    if (epochs is None) == (steps is None):
-        raise InvalidParameter("give either epochs or steps.")
+    _validate.refuse(
+        (
+            batch_size > size,
+            f"batch_size={batch_size} is larger than the {size} records; choose at most {size}.",
+        ),
+        ((epochs is None) == (steps is None), "give either epochs or steps."),
+    )
     if public.levels:
-        if public.sampling not in (None, "poisson"):
-            raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
+        own, counts = zip(*public.levels, strict=True)
+        _validate.refuse(
+            (public.sampling not in (None, "poisson"), "sample_epsilon is for sampling='poisson'."),
+            (max(own) > public.epsilon, "no level may be above epsilon."),
+            (sum(counts) != public.size, "the groups must be of all records together."),
+        )
         if public.before is not None:
             raise Unproven(_NO_LEVELS)
-        own, counts = zip(*public.levels, strict=True)
-        if max(own) > public.epsilon:
-            raise InvalidParameter("no level may be above epsilon.")
-        if sum(counts) != public.size:
-            raise InvalidParameter("the groups must be of all records together.")
         found = make_level_plan(
             public.levels, delta=public.delta, batch_size=batch_size, adjacency=adjacency,
             steps=steps or (epochs or 1) * -(-size // batch_size),

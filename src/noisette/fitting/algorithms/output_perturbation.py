@@ -73,10 +73,6 @@ class OutputPerturbation(Algorithm[Output]):
         noise = mechanism.noise_multiplier * unit * mechanism.spread
         return Output(public, Run(mechanism), proofs, noise, bound, tolerance)
 
-    def passes(self, prepared: Output) -> float:
-        """Return about how often every row is read."""
-        return 30.0 * prepared.public.models
-
     def run(
         self, records: Records, prepared: Output, passage: Passage
     ) -> list[NDArray[np.float64]]:
