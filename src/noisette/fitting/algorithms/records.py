@@ -16,6 +16,7 @@ from noisette.fitting.algorithms.public import Public, PublicBudget
 from noisette.fitting.clipping import clip_factors, clipped_and_measured, row_norms
 from noisette.fitting.losses.partitioned import rows_of
 from noisette.fitting.losses.rows import Augmented, Measured, Rows
+from noisette.fitting.solvers.minimise import inside as inside
 from noisette.fitting.units import Unit
 
 
@@ -79,11 +80,6 @@ def _as_declared(
     # the loss itself refuses targets that it cannot take
     fitting = set(map(len, map(loss.targets, targets))) == {rows.shape[0]}
     return True, fitting, weights is None or inside(weight_bound, weights)
-
-
-def inside(bound: float, weights: Any) -> bool:
-    """Return whether all weights are in [0, bound]."""
-    return bool(np.all((np.asarray(weights) >= 0.0) & (np.asarray(weights) <= bound)))
 
 
 def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> None:

@@ -47,10 +47,9 @@ _SAMPLE_ENTRIES, _WHOLE_STEPS = 1 << 20, 8
 _SETTLED, _POLISH, _SHORTER = 1e-9, 3, 30
 
 
-def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None = None) -> Point:
+def minimise_smooth(objective: Objective, tolerance: float) -> Point:
     """A point whose exact gradient norm is certified to be at most ``tolerance``."""
-    w = np.zeros(objective.shape) if start is None else start
-    w, sampled = _warm_start(objective, w)
+    w, sampled = _warm_start(objective, np.zeros(objective.shape))
     narrow = len(objective.shape) == 1 and objective.rows.d <= _NARROW
     if objective.rows.whole_steps and narrow:
         point = _whole_steps(objective, w, tolerance)
