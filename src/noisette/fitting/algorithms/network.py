@@ -258,11 +258,10 @@ def make_plan(
     True
 
     """
-    public = PublicNetwork(
+    return NetworkSteps().prepare(PublicNetwork(
         size=size, epsilon=epsilon, delta=delta, adjacency=Adjacency.of(adjacency),
         batch_size=batch_size, epochs=epochs, steps=steps, sampling=sampling,
-    )  # fmt: skip
-    return NetworkSteps().prepare(public).plan
+    )).plan  # fmt: skip
 
 
 def _least_noise(public: PublicNetwork) -> Plan:

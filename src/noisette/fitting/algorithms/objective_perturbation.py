@@ -131,8 +131,8 @@ def noise_multiplier(
             return mechanism.pure_epsilon(adjacency) - epsilon
         return math.log(max(mechanism.delta(epsilon, adjacency), 1e-300) / delta)
 
-    start = math.log(_guess(first, epsilon, delta, adjacency)) if delta > 0.0 else -2.0
-    high, step = start, 0.01
+    high = math.log(_guess(first, epsilon, delta, adjacency)) if delta > 0.0 else -2.0
+    step = 0.01
     while excess(high) > 0.0:
         high, step = high + step, min(4.0 * step, 2.0)
         if high > 30.0:

@@ -71,8 +71,7 @@ class Recommendation:
     def judged(self, mechanism: str) -> "Recommendation":
         """Return the same with a warning where public facts call for one."""
         warning = weakness(self.public, mechanism)
-        notes = (*self.notes, warning)
-        return replace(self, warning=warning, notes=notes) if warning else self
+        return replace(self, warning=warning, notes=(*self.notes, warning)) if warning else self
 
     @property
     def plan(self) -> Plan:

@@ -117,13 +117,12 @@ def solutions(
     found = []
     for target in records.targets:
         linear = None if stream is None else stream.take(1)[0].reshape(public.shape) + pulled
-        solved = passage.minimise(
+        found.append(passage.minimise(
             public.loss, records.rows, target, regularization=public.ridge,
             norm_bound=public.norm_bound, tolerance=tolerance, linear=linear,
             sample_weight=records.weights, weight_bound=public.weight_bound,
             max_rows=public.most_rows, total_weight=public.for_solver().total,
-        )  # fmt: skip
-        found.append(solved.weights)
+        ).weights)  # fmt: skip
     return np.stack(found)
 
 

@@ -55,8 +55,8 @@ def second_moment(
     (exact,) = blocks.sums(
         partial(_squares, bound, bits_of_squares(most)), weights, start=(np.zeros((d, d)),)
     )
-    upper = np.triu_indices(d, 1)
-    flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
+    above = math.sqrt(2.0) * exact[np.triu_indices(d, 1)]
+    flat = np.concatenate([np.diag(exact), above]).astype(float)
     value = Bounded(flat, l2=_PAID * factor * bound**2, adjacency=adjacency, proof="SECOND-MOMENT")
     noisy = passage.release(value, part)
     return symmetric(noisy[:d], noisy[d:] / math.sqrt(2.0))
@@ -78,10 +78,9 @@ def _squares(bound: float, bits: int, block: Any, weights: Floats | None) -> tup
     return (product.toarray() if sparse.issparse(product) else product,)
 
 
-def whitener(mean_moment: Floats, bound: float, floor: float = _FLOOR) -> tuple[Floats, float]:
+def whitener(mean_moment: Floats, bound: float) -> tuple[Floats, float]:
     """Return A = (S_+ + t I)^{-1/2} and the new norm bound sqrt(tr S_+ (S_+ + t I)^{-1})."""
-    d = mean_moment.shape[0]
-    least = floor * bound**2 / d
+    least = _FLOOR * bound**2 / len(mean_moment)
     values, vectors = np.linalg.eigh(mean_moment)
     values = np.maximum(values, 0.0)
     map_ = (vectors / np.sqrt(values + least)) @ vectors.T

@@ -249,8 +249,8 @@ def advance(
             rows = order[rows] if len(order) else rows
             part = None if share is None else share[rows]
             g = noise[t] + blocked_gradient(X[rows], y[rows], update, part)(state.w)
-            divisor = batches.normalisers[t]
-            kernels.take_step(*moved, g, grid, eta[t], gamma[t], rule[0], divisor, update.radius)
+            ridge, normalisers, radius = rule
+            kernels.take_step(*moved, g, grid, eta[t], gamma[t], ridge, normalisers[t], radius)
     elif thin:
         own = (X.data, X.indices, X.indptr, X.shape[1])
         kernels.sparse_steps(*own, *given, *bounds, loss.kernel, loss.smoothing or 0.0)

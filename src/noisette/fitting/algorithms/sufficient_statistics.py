@@ -144,18 +144,16 @@ class SufficientStatistics(Algorithm[PreparedModel]):
         )  # fmt: skip
         # the sum of the weights is released; without weights it is the size, where that is public
         exact = public.exact if records.weights is None else None
-        count = float(exact or max(moments.count, 1.0))
-        solve = _Solve(moments, count, bound)
+        solve = _Solve(moments, float(exact or max(moments.count, 1.0)), bound)
         for left in range(self.rounds, 0, -1):
             theta, white, clip = solve.next_round()
             cuts = None
             if left == 1 and public.delta > 0.0 and not public.grouped:
                 cuts = solve.late_cuts(white, clip, passage.leaf(1).mechanism)
-            sums = release_residual_sums(
+            solve.take(release_residual_sums(
                 records.rows, target, theta, white, clip, bound, public.adjacency, passage,
                 most=most, weights=records.weights, part=1, cuts=cuts,
-            )  # fmt: skip
-            solve.take(sums, clip)
+            ), clip)  # fmt: skip
         return solve.result()
 
 
@@ -164,8 +162,8 @@ class _Solve:
 
     def __init__(self, moments: Moments, count: float, bound: float) -> None:
         self.moments, self.count, self.bound = moments, count, bound
-        d = len(moments.products)
-        reach = moments.rows_noise * math.sqrt(2.0 * d)  # spectral norm of the noise, about
+        # the spectral norm of the noise, about
+        reach = moments.rows_noise * math.sqrt(2.0 * len(moments.products))
         values, self.vectors = np.linalg.eigh(moments.rows)
         self.values = np.maximum(values, 0.0)
         self.ridge = max(reach - float(values[0]), 1e-9 * count * bound**2)

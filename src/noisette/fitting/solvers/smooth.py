@@ -112,8 +112,7 @@ def _warm_start(objective: Objective, w: Floats) -> Any:
         count = max(count, min(n // share, _SAMPLE_ENTRIES // d))
     if n < 4 * count:
         return w, None
-    known = (objective.loss, objective.linear, objective.facts, objective.mass, w)
-    start = partial(_start_on, *known)
+    start = partial(_start_on, objective.loss, objective.linear, objective.facts, objective.mass, w)
     return objective.rows.on_sample(count, start, objective.y, objective.omega)
 
 
