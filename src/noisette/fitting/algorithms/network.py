@@ -86,13 +86,14 @@ class Schedule:
                     raise Unproven(_NO_LEVELS)
         parts = [_single(part) for part in (plan.plans if isinstance(plan, Parallel) else (plan,))]
         mechanism, _, uses = parts[0]
-        for other, chosen, times in parts:
-            alike = other == mechanism and times == uses and isinstance(chosen, Poisson)
-            if len(parts) > 1 and not alike:
-                raise Unproven(
-                    "personal levels are proven for Poisson batches with one noise and one "
-                    "number of steps for all groups; use make_level_plan."
-                )
+        if len(parts) > 1 and not all(
+            other == mechanism and times == uses and isinstance(chosen, Poisson)
+            for other, chosen, times in parts
+        ):
+            raise Unproven(
+                "personal levels are proven for Poisson batches with one noise and one "
+                "number of steps for all groups; use make_level_plan."
+            )
         return cls(mechanism, tuple(chosen for _, chosen, _ in parts), uses, first)
 
     @property

@@ -24,11 +24,7 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
-from noisette.fitting.algorithms.second_moment import (
-    bits_of_squares,
-    on_public_grid,
-    symmetric,
-)
+from noisette.fitting.algorithms.second_moment import bits_of_squares, on_public_grid, symmetric
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses.blocks import weighted
 from noisette.fitting.losses.partitioned import rows_of
