@@ -93,9 +93,9 @@ class Unit:
         or a million. A larger bound would cost accuracy, because the error that the solver can
         certify, and the noise that hides it, grow with it.
         """
-        size, most = self.size(adjacency, population), self.count
-        if not adjacency.size_is_public:
-            most = MOST_WITHOUT_GUESS if population is None else 2 * population
+        guess = MOST_WITHOUT_GUESS if population is None else 2 * population
+        public = adjacency.size_is_public
+        size, most = (self.count, self.count) if public else (population, guess)
         if self.count > most:
             raise InvalidParameter(
                 f"under add-remove at most {most} {self.word}s are accepted here; pass a larger "

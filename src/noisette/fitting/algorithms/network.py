@@ -122,16 +122,19 @@ class Schedule:
         if band is None:
             return
         # proof: BANDED-MF
-        if not isinstance(self.sampler, Cyclic) or not fixed:
-            raise Unproven(
+        _validate.refuse(
+            (
+                not isinstance(self.sampler, Cyclic) or not fixed,
                 "correlated noise is proven for cyclic batches and a fixed clip_norm; use "
-                "sampling='cyclic' with flat or automatic clipping, or band=None."
-            )
-        if _validate.integer("band", band) > self.sampler.steps:
-            raise Unproven(
+                "sampling='cyclic' with flat or automatic clipping, or band=None.",
+            ),
+            (
+                _validate.integer("band", band) > self.sampler.steps,
                 f"band={band} is longer than the {self.sampler.steps} batches of an epoch, so that "
-                "one record's steps would overlap; use a shorter band."
-            )
+                "one record's steps would overlap; use a shorter band.",
+            ),
+            kind=Unproven,
+        )
 
 
 def _single(plan: Plan) -> tuple[Gaussian, Sampler, int]:

@@ -126,12 +126,9 @@ class NoisySGD(Stepwise[PreparedModel]):
                 "sample_epsilon is proven where every person takes part once per pass and all "
                 "iterates count; use disjoint, cyclic, shuffle or full sampling, released='all'."
             )
-        multiplier = self.multiplier
-        if multiplier is None:
-            multiplier = accounting.calibrate(
-                make, epsilon=public.epsilon, delta=public.delta, adjacency=adjacency
-            )
-        plan = make(multiplier)
+        plan = make(self.multiplier or accounting.calibrate(
+            make, epsilon=public.epsilon, delta=public.delta, adjacency=adjacency
+        ))  # fmt: skip
         check_scales(plan, self.update.contribution)
         return PreparedModel(public, plan, share_proofs(self.levels, self.noise, public.delta))
 

@@ -223,7 +223,8 @@ class ObjectivePerturbation(Algorithm[PreparedModel]):
         check_scale(noise, public.gradient_bound)
         moved = None  # about how far the linear term moves each weight
         if public.size is not None:  # for rows alike in all directions
-            each = noise.noise_multiplier * public.gradient_bound * noise.spread
+            spread = 1.0 if noise.law == "gaussian" else math.sqrt(public.dimension + 1.0)
+            each = noise.noise_multiplier * public.gradient_bound * spread
             bend = public.size * public.loss.initial_curvature * public.norm_bound**2
             moved = each / (bend / public.features + public.ridge)
         return PreparedModel(public, _plan(noise, hiding, models), public.loss.proofs, moved)

@@ -34,9 +34,7 @@ Kind = Literal["margin", "regression", "multiclass"]
 def as_float(values: npt.ArrayLike) -> AnyFloats:
     """The values as a float32 or float64 array; every other type becomes float64."""
     array = np.asarray(values)
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    return array
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 class Loss(ABC):

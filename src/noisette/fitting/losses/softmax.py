@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
 from noisette import _validate
 from noisette._typing import AnyFloats
@@ -19,12 +20,7 @@ def helmert(classes: int) -> npt.NDArray[np.float64]:
 
     Column j (1-based) is (1, .., 1, -j, 0, .., 0)/sqrt(j(j+1)) with j ones.
     """
-    q = np.zeros((classes, classes - 1))
-    for j in range(1, classes):
-        q[:j, j - 1] = 1.0
-        q[j, j - 1] = -j
-        q[:, j - 1] /= np.sqrt(j * (j + 1.0))
-    return q
+    return np.ascontiguousarray(linalg.helmert(classes).T)
 
 
 @dataclass(frozen=True)
