@@ -38,7 +38,7 @@ class PublicNetwork(PublicBudget):
     parameters : how many numbers are trained, where they are known already.
     levels : (epsilon, number of people) of each group with an epsilon of its own.
     before : what is released before the first step, within the same budget.
-    plan : a plan of the caller's own, instead of the six before.
+    plan : a plan of the caller's own, instead of all from `batch_size` to `before`.
     clip_norm : the norm bound of one record's gradient, or where a bound that moves begins.
     fixed : whether that bound stays as it is.
     band : of the correlated noise for cyclic batches; None is independent noise.
