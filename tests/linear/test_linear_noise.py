@@ -29,7 +29,7 @@ def test_the_intercept_is_inside_the_row_bound(
     table = {"dense": X, "float32": X.astype(np.float32), "sparse": sparse.csr_array(X)}[kind]
     model = LogisticRegression(norm_bound=bound).fit(table, np.arange(200) % 2)
     rows = seen["rows"].toarray() if kind == "sparse" else seen["rows"]
-    rows = rows.astype(np.float64)
+    rows = rows[:].astype(np.float64)
     column = float(np.float32(INTERCEPT * bound))
     used = seen["facts"].norm_bound
     assert used == pytest.approx(math.hypot(bound, column), rel=1e-12)

@@ -169,4 +169,4 @@ def test_norm_bound_has_no_unpaid_slack(trainer: object) -> None:
 
 def test_float32_intercept_stays_within_the_declared_bound() -> None:
     rows, bound = with_intercept(np.zeros((1, 3), dtype=np.float32), 1e-9, 0.1)
-    assert float(np.linalg.norm(rows.astype(float))) <= bound
+    assert float(np.linalg.norm(np.asarray(rows))) <= bound

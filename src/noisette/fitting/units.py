@@ -93,10 +93,9 @@ class Unit:
         or a million. A larger bound would cost accuracy, because the error that the solver can
         certify, and the noise that hides it, grow with it.
         """
-        size, most = self.count, self.count
-        if not adjacency.size_is_public:
-            size = population  # type: ignore[assignment]
-            most = MOST_WITHOUT_GUESS if population is None else 2 * population
+        guess = MOST_WITHOUT_GUESS if population is None else 2 * population
+        public = adjacency.size_is_public
+        size, most = (self.count, self.count) if public else (population, guess)
         if self.count > most:
             raise InvalidParameter(
                 f"under add-remove at most {most} {self.word}s are accepted here; pass a larger "
@@ -277,8 +276,8 @@ class Persons(Unit):
         [0.25, 0.25, 0.25]
 
         """
+        missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
         if hasattr(ids, "__dask_graph__"):
-            missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
             ids = UnreadPersons(ids, missing=missing, full=full, max_rows=max_rows)
             missing, full, max_rows = "refuse", 1, None
         if isinstance(ids, Persons):
@@ -289,7 +288,6 @@ class Persons(Unit):
                     "with the identifiers."
                 )
         else:
-            missing = _validate.choice("missing", missing, MISSING_IDENTIFIERS)
             numbers = given(ids, NO_COLUMN).keys().numbers
             absent = numbers < 0
             if missing == "refuse" and bool(absent.any()):
@@ -327,8 +325,7 @@ class Persons(Unit):
     def _obeyed_by(self, weights: Any, bound: float) -> bool:
         """Whether the weights of every person's rows add up to at most `bound`."""
         # proof: PERSON-WEIGHTS
-        each = np.bincount(self.index, weights, minlength=self.count)
-        return bool(np.all(each <= bound))
+        return bool(np.all(np.bincount(self.index, weights, minlength=self.count) <= bound))
 
     def _most_used(self, weights: Any) -> float:
         """Return how many rows with a weight above 0 a person has at most."""

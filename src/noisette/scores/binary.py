@@ -118,9 +118,8 @@ class LabelScores(Told):
         """The most common class, and how many answers are right if it is always given."""
         counts = getattr(self, self._by_label)
         k = int(counts.sum(axis=1).argmax())
-        truth = np.zeros_like(counts)
-        truth[k] = 1.0
-        return self.classes[k], ratio(truth.ravel(), counts.ravel(), self.deviation)
+        truth = np.repeat(np.arange(len(counts)) == k, counts.shape[1])
+        return self.classes[k], ratio(truth, counts.ravel(), self.deviation)
 
     def _verdict(self: Any, right: Floats, always: Any, ranks: Score | None = None) -> str:
         """Return a sentence unless the accuracy is above that of the majority answer.

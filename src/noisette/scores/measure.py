@@ -10,13 +10,7 @@ import numpy as np
 
 from noisette.core.guarantee import Guarantee
 from noisette.scores.binary import BinaryScores
-from noisette.scores.layouts import (
-    BinaryLayout,
-    layout_for,
-    numbers_of,
-    places_of,
-    second_of,
-)
+from noisette.scores.layouts import BinaryLayout, layout_for, numbers_of, places_of, second_of
 from noisette.scores.multiclass import MulticlassScores
 from noisette.scores.regression import RegressionScores
 

@@ -21,26 +21,9 @@ from noisette.fitting.algorithms.train import train
 from noisette.fitting.algorithms.whitening import WhitenedObjective
 
 __all__ = [
-    "ALGORITHMS",
-    "Algorithm",
-    "GradientDescent",
-    "NetworkSteps",
-    "NoisySGD",
-    "ObjectivePerturbation",
-    "OutputPerturbation",
-    "Passage",
-    "Prepared",
-    "PreparedModel",
-    "Public",
-    "PublicBudget",
-    "PublicNetwork",
-    "Records",
-    "SinglePass",
-    "StreamedPass",
-    "SufficientStatistics",
-    "Trained",
-    "WhitenedObjective",
-    "one_shot",
-    "train",
+    "ALGORITHMS", "Algorithm", "GradientDescent", "NetworkSteps", "NoisySGD",
+    "ObjectivePerturbation", "OutputPerturbation", "Passage", "Prepared", "PreparedModel",
+    "Public", "PublicBudget", "PublicNetwork", "Records", "SinglePass", "StreamedPass",
+    "SufficientStatistics", "Trained", "WhitenedObjective", "one_shot", "train",
     "with_intercept",
-]
+]  # fmt: skip

@@ -66,7 +66,7 @@ class Algorithm(ABC, Generic[P]):
 
     def passes(self, prepared: P) -> float:
         """Return about how often every row is read, for an estimate of the time."""
-        return 30.0
+        return 30.0 * getattr(prepared.public, "models", 1)  # one solve each
 
     @abstractmethod
     def run(self, records: Any, prepared: P, passage: Passage) -> Any:

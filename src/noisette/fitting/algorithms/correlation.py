@@ -31,8 +31,8 @@ class Banded:
         self.weights = square_root_band(band)
         self.band = len(self.weights)
         self._largest = 0.0
-        self._sums: deque[Floats] = deque(maxlen=max(self.band - 1, 1))
-        self._noisy: deque[Floats] = deque(maxlen=max(self.band - 1, 1))
+        self._sums: deque[Floats] = deque(maxlen=self.band - 1)
+        self._noisy: deque[Floats] = deque(maxlen=self.band - 1)
 
     def __call__(
         self,
@@ -52,9 +52,8 @@ class Banded:
         noisy = release(Bounded(mixed, contribution=bound, adjacency=adjacency, proof="BANDED-MF"))
         for weight, earlier in zip(self.weights[1:], self._noisy, strict=False):
             noisy -= weight * earlier
-        if self.band > 1:
-            self._sums.appendleft(total)
-            self._noisy.appendleft(noisy.copy())  # and divides this one
+        self._sums.appendleft(total)
+        self._noisy.appendleft(noisy.copy())  # the caller divides this one
         return noisy
 
     def __repr__(self) -> str:

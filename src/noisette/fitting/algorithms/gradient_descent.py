@@ -57,7 +57,7 @@ class Recipe:
     mu: float
 
 
-def recipe(update: Update, public: Public, most_steps: int = MOST_STEPS) -> Recipe:
+def recipe(update: Update, public: Public) -> Recipe:
     """Return the schedule from public facts."""
     if not math.isfinite(update.loss.smoothness):
         raise Unproven(
@@ -67,14 +67,13 @@ def recipe(update: Update, public: Public, most_steps: int = MOST_STEPS) -> Reci
     size, adjacency = public.known_size("gradient descent"), public.adjacency
     bound = update.row_bound
     mu = gdp_mu(public.epsilon, public.delta)
-    curvature = update.loss.smoothness + update.regularization / bound**2
-    largest = 1.0 / curvature
+    largest = 1.0 / (update.loss.smoothness + update.regularization / bound**2)
     planned = update.contribution / bound * adjacency.contributions
     if isinstance(update.loss, Logistic) and update.clip_norm is None:
         planned = 1.5 if adjacency is Adjacency.REPLACE_ONE else 1.0
     tau = min(
         FACTOR * size * mu / (planned * math.sqrt(public.dimension)),
-        most_steps * largest / (1.0 - MOMENTUM),
+        MOST_STEPS * largest / (1.0 - MOMENTUM),
     )
     steps = max(LEAST_STEPS, math.ceil(tau * (1.0 - MOMENTUM) / largest))
     return Recipe(steps, tau * (1.0 - MOMENTUM) / steps / bound**2, mu)
@@ -135,8 +134,8 @@ class GradientDescent(Stepwise[Descent]):
         gradient = _gradient_of(records.rows, records.targets[0], update, share)
         rounding = _rounding_of(records.rows, update, public)
         w, velocity, tail = (np.zeros(public.dimension) for _ in range(3))
-        steps = schedule.steps
-        first_kept, progress = steps // 2, Progress(passage.verbose, steps)
+        steps, first_kept = schedule.steps, schedule.steps // 2
+        progress = Progress(passage.verbose, steps)
         for t in range(steps):
             bound, proof = _sensitivity(update, w, adjacency)
             bound += 2.0 * rounding(w)  # in both worlds

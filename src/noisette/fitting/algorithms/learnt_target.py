@@ -71,8 +71,7 @@ class LearntTarget(Behind):
         inner = self.algorithm.prepare(public)
         _tail(public, self.epsilon)  # refuses a size and a budget that cannot buy limits
         proofs = (*inner.proofs, "QUANTILE", "PLAN-BEFORE-LOOK", "ROW-LOCAL")
-        whole = replace(inner.public, epsilon=self.epsilon)
-        plan = _plan(self.epsilon, inner.plan)
+        whole, plan = replace(inner.public, epsilon=self.epsilon), _plan(self.epsilon, inner.plan)
         return PreparedBehind(whole, plan, proofs, inner.weight_noise, inner)
 
     def check(self, records: Records, prepared: PreparedBehind) -> None:
@@ -144,10 +143,9 @@ def with_limits(public: Public, recommended: Any) -> Recommendation:
         chosen: Recommendation = recommended(replace(public, epsilon=public.epsilon * left))
         plan = _plan(public.epsilon, chosen.algorithm.prepare(chosen.public).plan)
         delta, adjacency = chosen.public.delta, public.adjacency  # a training may be pure
-        if left == _LEFT[-1]:
-            break
-        if delta > 0.0 and (
-            accounting.epsilon(plan, delta=delta, adjacency=adjacency) <= public.epsilon
+        if left == _LEFT[-1] or (
+            delta > 0.0
+            and accounting.epsilon(plan, delta=delta, adjacency=adjacency) <= public.epsilon
         ):
             break
     note = (

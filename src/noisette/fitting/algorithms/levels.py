@@ -45,12 +45,7 @@ from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.algorithm import Algorithm, P
 from noisette.fitting.algorithms.output_perturbation import noise_for
 from noisette.fitting.algorithms.public import Public
-from noisette.fitting.algorithms.records import (
-    Records,
-    check_rows_each,
-    check_unit,
-    inside,
-)
+from noisette.fitting.algorithms.records import Records, check_rows_each, check_unit, inside
 from noisette.fitting.algorithms.steps import Update
 from noisette.fitting.solvers import default_tolerance
 
@@ -98,7 +93,7 @@ def weights_of_levels(levels: Levels, public: Public) -> Floats:
             for level in (public.epsilon, *distinct)
         )
         own = np.array([noise.noise_multiplier for noise in each])
-        shares = np.asarray(full.noise_multiplier / own)[where]
+        shares = (full.noise_multiplier / own)[where]
     return np.asarray(np.clip(shares * _ROUND_DOWN * (1.0 + slack) - slack, 0.0, 1.0))
 
 

@@ -33,31 +33,15 @@ _NO_LEVELS = "what is released before the steps has no proof beside personal lev
 class PublicNetwork(PublicBudget):
     """Public facts of one training of a network, beside those of `PublicBudget`.
 
-    Parameters
-    ----------
-    parameters : int or None
-        How many numbers are trained, where they are known already.
-    batch_size : int or None
-        The expected number of records in a batch.
-    epochs, steps : int or None
-        How long to train; one of them.
-    sampling : str or None
-        A name in `noisette.sampling.SAMPLERS`; None is ``"poisson"`` with `steps`, and
-        ``"random-allocation"`` with `epochs` (every record once per epoch, in a batch that it
-        draws itself).
-    levels : tuple of (float, int)
-        (epsilon, number of people) of each group with an epsilon of its own.
-    before : Plan or None
-        What is released before the first step, within the same budget.
-    plan : Plan or None
-        A plan of the caller's own, instead of the six before.
-    clip_norm : float
-        The norm bound of one record's gradient, or where a bound that moves begins.
-    fixed : bool
-        Whether that bound stays as it is.
-    band : int or None
-        Band of the correlated noise for cyclic batches; None is independent noise.
+    `batch_size`, `epochs`, `steps` and `sampling` are those of `make_plan`.
 
+    parameters : how many numbers are trained, where they are known already.
+    levels : (epsilon, number of people) of each group with an epsilon of its own.
+    before : what is released before the first step, within the same budget.
+    plan : a plan of the caller's own, instead of all from `batch_size` to `before`.
+    clip_norm : the norm bound of one record's gradient, or where a bound that moves begins.
+    fixed : whether that bound stays as it is.
+    band : of the correlated noise for cyclic batches; None is independent noise.
     """
 
     parameters: int | None = None
@@ -102,13 +86,14 @@ class Schedule:
                     raise Unproven(_NO_LEVELS)
         parts = [_single(part) for part in (plan.plans if isinstance(plan, Parallel) else (plan,))]
         mechanism, _, uses = parts[0]
-        for other, chosen, times in parts:
-            alike = other == mechanism and times == uses and isinstance(chosen, Poisson)
-            if len(parts) > 1 and not alike:
-                raise Unproven(
-                    "personal levels are proven for Poisson batches with one noise and one "
-                    "number of steps for all groups; use make_level_plan."
-                )
+        if len(parts) > 1 and not all(
+            other == mechanism and times == uses and isinstance(chosen, Poisson)
+            for other, chosen, times in parts
+        ):
+            raise Unproven(
+                "personal levels are proven for Poisson batches with one noise and one "
+                "number of steps for all groups; use make_level_plan."
+            )
         return cls(mechanism, tuple(chosen for _, chosen, _ in parts), uses, first)
 
     @property
@@ -137,16 +122,19 @@ class Schedule:
         if band is None:
             return
         # proof: BANDED-MF
-        if not isinstance(self.sampler, Cyclic) or not fixed:
-            raise Unproven(
+        _validate.refuse(
+            (
+                not isinstance(self.sampler, Cyclic) or not fixed,
                 "correlated noise is proven for cyclic batches and a fixed clip_norm; use "
-                "sampling='cyclic' with flat or automatic clipping, or band=None."
-            )
-        if _validate.integer("band", band) > self.sampler.steps:
-            raise Unproven(
+                "sampling='cyclic' with flat or automatic clipping, or band=None.",
+            ),
+            (
+                _validate.integer("band", band) > self.sampler.steps,
                 f"band={band} is longer than the {self.sampler.steps} batches of an epoch, so that "
-                "one record's steps would overlap; use a shorter band."
-            )
+                "one record's steps would overlap; use a shorter band.",
+            ),
+            kind=Unproven,
+        )
 
 
 def _single(plan: Plan) -> tuple[Gaussian, Sampler, int]:
@@ -205,8 +193,8 @@ class NetworkSteps(Algorithm[PreparedNetwork]):
         proofs = ("SAMPLE-LEVELS",) if len(schedule.samplers) > 1 else ()
         if public.grouped:
             # proof: NN-PERSONS
-            proofs = (*proofs, "NN-PERSONS")
-            proofs = proofs if schedule.sampler.independent else (*proofs, "PERSON-ORDER")
+            ordered = () if schedule.sampler.independent else ("PERSON-ORDER",)
+            proofs = (*proofs, "NN-PERSONS", *ordered)
         return PreparedNetwork(public, plan.under(public.adjacency), proofs)
 
     def passes(self, prepared: PreparedNetwork) -> float:
@@ -274,11 +262,10 @@ def make_plan(
     True
 
     """
-    public = PublicNetwork(
+    return NetworkSteps().prepare(PublicNetwork(
         size=size, epsilon=epsilon, delta=delta, adjacency=Adjacency.of(adjacency),
         batch_size=batch_size, epochs=epochs, steps=steps, sampling=sampling,
-    )  # fmt: skip
-    return NetworkSteps().prepare(public).plan
+    )).plan  # fmt: skip
 
 
 def _least_noise(public: PublicNetwork) -> Plan:
@@ -287,22 +274,22 @@ def _least_noise(public: PublicNetwork) -> Plan:
     batch_size = _validate.integer("batch_size", public.batch_size)
     _validate.delta_for(public.delta, size)
     epochs, steps, adjacency = public.epochs, public.steps, public.adjacency
-    if batch_size > size:
-        raise InvalidParameter(
-            f"batch_size={batch_size} is larger than the {size} records; choose at most {size}."
-        )
-    if (epochs is None) == (steps is None):
-        raise InvalidParameter("give either epochs or steps.")
+    _validate.refuse(
+        (
+            batch_size > size,
+            f"batch_size={batch_size} is larger than the {size} records; choose at most {size}.",
+        ),
+        ((epochs is None) == (steps is None), "give either epochs or steps."),
+    )
     if public.levels:
-        if public.sampling not in (None, "poisson"):
-            raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
+        own, counts = zip(*public.levels, strict=True)
+        _validate.refuse(
+            (public.sampling not in (None, "poisson"), "sample_epsilon is for sampling='poisson'."),
+            (max(own) > public.epsilon, "no level may be above epsilon."),
+            (sum(counts) != public.size, "the groups must be of all records together."),
+        )
         if public.before is not None:
             raise Unproven(_NO_LEVELS)
-        own, counts = zip(*public.levels, strict=True)
-        if max(own) > public.epsilon:
-            raise InvalidParameter("no level may be above epsilon.")
-        if sum(counts) != public.size:
-            raise InvalidParameter("the groups must be of all records together.")
         found = make_level_plan(
             public.levels, delta=public.delta, batch_size=batch_size, adjacency=adjacency,
             steps=steps or (epochs or 1) * -(-size // batch_size),

@@ -11,9 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core import accounting
@@ -21,13 +18,12 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, step_noises
 from noisette.core.mechanisms.base import on_grid
 from noisette.core.plans import LastIterate, Plan, Repeat, Sampled
-from noisette.core.plans.leaves import Noisy
 from noisette.core.sampling import SAMPLERS, Cyclic, FullBatch, Sampler, Shuffle
 from noisette.errors import Unproven
 from noisette.fitting.algorithms.algorithm import PreparedModel
 from noisette.fitting.algorithms.levels import Levels, Stepwise, share_proofs, shares_of
 from noisette.fitting.algorithms.passage import Passage
-from noisette.fitting.algorithms.public import Public, check_scale
+from noisette.fitting.algorithms.public import Public, check_scales
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.single_pass import run_blocks
 from noisette.fitting.algorithms.steps import Batches, Progress, State, Update, in_random_order
@@ -70,10 +66,7 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
     covered = ", ".join(name for name, kind in known if kind.last_iterate is not None)
     reasons = (
         (noise != "gaussian", "Gaussian noise (delta > 0)"),
-        (
-            not isinstance(sampler, Cyclic | Shuffle | FullBatch),
-            "cyclic, shuffle or full sampling",
-        ),
+        (not isinstance(sampler, Cyclic | Shuffle | FullBatch), "cyclic, shuffle or full sampling"),
         (adjacency is Adjacency.ADD_REMOVE, "replace-one or zero-out neighbours"),
         (update.loss.last_iterate is None, f"a smooth loss that it covers ({covered})"),
         (update.learning_rate != "constant", "learning_rate='constant'"),
@@ -84,17 +77,19 @@ def _check_last(update: Update, sampler: Sampler, noise: str, adjacency: Adjacen
             "softmax without clip_norm, since clipped softmax gradients have no potential",
         ),
     )
-    for wrong, needed in reasons:
-        if wrong:
-            raise Unproven(
-                f"released='last' is proven only with {needed}; change that, or use released='all'."
-            )
     largest = 2.0 / (update.loss.smoothness * update.row_bound**2 + update.regularization)
-    if update.eta0 > largest:
-        raise Unproven(
-            f"released='last' is proven only for learning rates up to 2/M = {largest:.6g}; "
-            f"got {update.eta0:g}."
-        )
+    only = "released='last' is proven only"
+    _validate.refuse(
+        *(
+            (wrong, f"{only} with {needed}; change that, or use released='all'.")
+            for wrong, needed in reasons
+        ),
+        (
+            update.eta0 > largest,
+            f"{only} for learning rates up to 2/M = {largest:.6g}; got {update.eta0:g}.",
+        ),
+        kind=Unproven,
+    )
 
 
 @dataclass(frozen=True)
@@ -131,15 +126,10 @@ class NoisySGD(Stepwise[PreparedModel]):
                 "sample_epsilon is proven where every person takes part once per pass and all "
                 "iterates count; use disjoint, cyclic, shuffle or full sampling, released='all'."
             )
-        multiplier = self.multiplier
-        if multiplier is None:
-            multiplier = accounting.calibrate(
-                make, epsilon=public.epsilon, delta=public.delta, adjacency=adjacency
-            )
-        plan = make(multiplier)
-        for leaf, _ in plan.leaves():
-            assert isinstance(leaf, Noisy)
-            check_scale(leaf.mechanism, self.update.contribution)
+        plan = make(self.multiplier or accounting.calibrate(
+            make, epsilon=public.epsilon, delta=public.delta, adjacency=adjacency
+        ))  # fmt: skip
+        check_scales(plan, self.update.contribution)
         return PreparedModel(public, plan, share_proofs(self.levels, self.noise, public.delta))
 
     def passes(self, prepared: PreparedModel) -> float:
@@ -160,9 +150,9 @@ class NoisySGD(Stepwise[PreparedModel]):
         normaliser, done = sampler.normaliser(public.known_size("noisy SGD")), 0
         while done < self.uses:
             together = min(self.uses - done, _BATCHED_USES if sampler.steps == 1 else 1)
-            scheduled: list[NDArray[np.intp]] = []
-            for _ in range(together):
-                scheduled.extend(sampler.schedule(n, passage.randomness))
+            scheduled = [
+                batch for _ in range(together) for batch in sampler.schedule(n, passage.randomness)
+            ]
             done += together
             batches = Batches.of(scheduled, normaliser).rows_of(unit, drawn=sampler.independent)
             run_blocks(

@@ -129,11 +129,10 @@ def noise_multiplier(
         mechanism = replace(first, noise_multiplier=math.exp(log_z))
         if delta == 0.0:
             return mechanism.pure_epsilon(adjacency) - epsilon
-        reached = mechanism.delta(epsilon, adjacency)
-        return math.log(max(reached, 1e-300) / delta)
+        return math.log(max(mechanism.delta(epsilon, adjacency), 1e-300) / delta)
 
-    start = math.log(_guess(first, epsilon, delta, adjacency)) if delta > 0.0 else -2.0
-    high, step = start, 0.01
+    high = math.log(_guess(first, epsilon, delta, adjacency)) if delta > 0.0 else -2.0
+    step = 0.01
     while excess(high) > 0.0:
         high, step = high + step, min(4.0 * step, 2.0)
         if high > 30.0:
@@ -182,8 +181,7 @@ def _mechanism(public: Public) -> ObjectiveNoise:
 
 
 def _plan(noise: ObjectiveNoise, hiding: Mechanism, models: int) -> Plan:
-    inner: Plan = Run(noise) if models == 1 else Repeat(Run(noise), models)
-    return Together(inner, Run(hiding))
+    return Together(Run(noise) if models == 1 else Repeat(Run(noise), models), Run(hiding))
 
 
 @lru_cache(maxsize=64)
@@ -223,21 +221,13 @@ class ObjectivePerturbation(Algorithm[PreparedModel]):
             noise = replace(noise, noise_multiplier=z)
         check_scale(hiding, check_solve(public, noise))
         check_scale(noise, public.gradient_bound)
-        moved = (
-            None  # about how far the linear term moves each weight, rows alike in all directions
-        )
-        if public.size is not None:
-            each = noise.noise_multiplier * public.gradient_bound
-            if noise.law != "gaussian":
-                each *= math.sqrt(public.dimension + 1.0)
-            loss, square = public.loss, public.norm_bound**2
-            bend = public.size * loss.initial_curvature * square / public.features
-            moved = each / (bend + public.ridge)
+        moved = None  # about how far the linear term moves each weight
+        if public.size is not None:  # for rows alike in all directions
+            spread = 1.0 if noise.law == "gaussian" else math.sqrt(public.dimension + 1.0)
+            each = noise.noise_multiplier * public.gradient_bound * spread
+            bend = public.size * public.loss.initial_curvature * public.norm_bound**2
+            moved = each / (bend / public.features + public.ridge)
         return PreparedModel(public, _plan(noise, hiding, models), public.loss.proofs, moved)
-
-    def passes(self, prepared: PreparedModel) -> float:
-        """Return about how often every row is read."""
-        return 30.0 * prepared.public.models
 
     def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> list[Floats]:
         """Return private models, one for each target vector."""

@@ -63,28 +63,21 @@ class OutputPerturbation(Algorithm[Output]):
         tolerance = default_tolerance(public.loss, public.for_solver())
         check_ends(public.loss, public.for_solver(), tolerance)  # proof: SOLVER-ENDS
         bound = sensitivity(public, tolerance / public.ridge * (1.0 + 1e-12))
-        dimension = public.models * public.dimension
-        mechanism = noise_for(public, dimension)
+        mechanism = noise_for(public, public.models * public.dimension)
         check_scale(mechanism, bound)
         loss = public.loss
         # the hinge is certified by its duality gap
         proofs = loss.proofs if math.isfinite(loss.smoothness) else (*loss.proofs, "HINGE-GAP")
-        unit = bound / public.adjacency.contributions
-        noise = mechanism.noise_multiplier * unit * mechanism.spread
-        return Output(public, Run(mechanism), proofs, noise, bound, tolerance)
-
-    def passes(self, prepared: Output) -> float:
-        """Return about how often every row is read."""
-        return 30.0 * prepared.public.models
+        scale = mechanism.noise_multiplier * (bound / public.adjacency.contributions)
+        return Output(public, Run(mechanism), proofs, scale * mechanism.spread, bound, tolerance)
 
     def run(
         self, records: Records, prepared: Output, passage: Passage
     ) -> list[NDArray[np.float64]]:
         """Return private minimisers, one for each target vector."""
         public = prepared.public
-        solved = solutions(records, public, passage, prepared.tolerance)
         value = Bounded(
-            solved, l2=prepared.bound, adjacency=public.adjacency,
-            proof="OUTPUT-SENSITIVITY",
+            solutions(records, public, passage, prepared.tolerance), l2=prepared.bound,
+            adjacency=public.adjacency, proof="OUTPUT-SENSITIVITY",
         )  # fmt: skip
         return [np.asarray(part) for part in passage.release(value)]

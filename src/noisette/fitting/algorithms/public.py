@@ -13,6 +13,8 @@ import numpy as np
 from noisette import _validate
 from noisette.core.adjacency import UNITS, Adjacency
 from noisette.core.mechanisms import Mechanism
+from noisette.core.plans import Plan
+from noisette.core.plans.leaves import Noisy
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss
@@ -33,22 +35,13 @@ _LEAST_WEIGHT, _MOST_WEIGHT = 1e-30, 1e30
 class PublicBudget:
     """Who is protected, and what may be spent on it; enough for a step that trains no model.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        The budget of this training.
-    adjacency : Adjacency
-        Who is a neighbour.
-    size : int or None
-        The number of units where it is public (replace-one, zero-out), else a public guess of it,
-        else None.
-    most : int or None
-        A public bound on the number of units, which the solvers' certificates need.
-    unit : str
-        Whose data are protected together: ``"record"`` or ``"person"``.
-    max_rows : int or None
-        The public cap on the rows of one person that is enforced, if any.
-
+    epsilon, delta : the budget of this training.
+    adjacency : who is a neighbour.
+    size : the number of units where it is public (replace-one, zero-out), else a public guess of
+        it, else None.
+    most : a public bound on the number of units, which the solvers' certificates need.
+    unit : whose data are protected together: ``"record"`` or ``"person"``.
+    max_rows : the public cap on the rows of one person that is enforced, if any.
     """
 
     epsilon: float
@@ -107,22 +100,13 @@ class PublicBudget:
 class Public(PublicBudget):
     """Public facts of one training of a linear model, beside those of `PublicBudget`.
 
-    Parameters
-    ----------
-    loss : Loss
-        The loss of one record.
-    features : int
-        Entries of a row, the constant column included.
-    norm_bound : float
-        R, the norm bound of the rows, the constant column included; infinity where rows are not
-        clipped and only gradients are.
-    regularization : float or None
-        Lambda > 0, weight of ||w||^2 / 2 beside the **sum** of losses.
-    weight_bound : float
-        Public cap on sample weights.
-    models : int
-        How many models are trained side by side (several for one-vs-rest).
-
+    loss : the loss of one record.
+    features : entries of a row, the constant column included.
+    norm_bound : R, the norm bound of the rows, the constant column included; infinity where rows
+        are not clipped and only gradients are.
+    regularization : Lambda > 0, weight of ||w||^2 / 2 beside the **sum** of losses.
+    weight_bound : public cap on sample weights.
+    models : how many models are trained side by side (several for one-vs-rest).
     """
 
     loss: Loss
@@ -152,7 +136,6 @@ class Public(PublicBudget):
                 f"weight_bound must lie between {_LEAST_WEIGHT:g} and {_MOST_WEIGHT:g}, so that "
                 f"weighted sums neither vanish nor overflow; got {cap!r}, rescale the weights."
             )
-
         shape = self.loss.parameter_shape(self.features)
         squared = self.weight_bound * (self.norm_bound * _PAID) ** 2
         vars(self).update(shape=shape, dimension=math.prod(shape), squared_bound=squared)
@@ -188,6 +171,13 @@ class Public(PublicBudget):
             # proof: PERSON-WEIGHTS
             total=self.most * self.weight_bound if self.grouped else None,
         )
+
+
+def check_scales(plan: Plan, unit: float) -> None:
+    """Refuse noise beyond float64 in any leaf of a plan; see `check_scale`."""
+    for leaf, _ in plan.leaves():
+        assert isinstance(leaf, Noisy)
+        check_scale(leaf.mechanism, unit)
 
 
 def check_scale(mechanism: Mechanism, unit: float) -> None:

@@ -71,8 +71,7 @@ class Recommendation:
     def judged(self, mechanism: str) -> "Recommendation":
         """Return the same with a warning where public facts call for one."""
         warning = weakness(self.public, mechanism)
-        notes = (*self.notes, warning)
-        return replace(self, warning=warning, notes=notes) if warning else self
+        return replace(self, warning=warning, notes=(*self.notes, warning)) if warning else self
 
     @property
     def plan(self) -> Plan:
@@ -91,15 +90,11 @@ def recommend(
 ) -> Recommendation:
     """Fix mechanism, regularisation and whitening of a one-shot training from public facts."""
     chosen, why = choose_mechanism(mechanism, public.loss, levels=levels, whiten=whiten)
-    notes = [why]
-    share, why = choose_whitening(whiten, chosen, public)
-    if why:
-        notes.append(why)
+    share, whitened = choose_whitening(whiten, chosen, public)
+    notes = (why, *filter(None, [whitened]))
     if share is not None:
-        notes.append(
-            "Regularization: follows from the released second moment, not from the parameter."
-        )
-        return Recommendation(WhitenedObjective(share), public, tuple(notes)).judged("objective")
+        why = "Regularization: follows from the released second moment, not from the parameter."
+        return Recommendation(WhitenedObjective(share), public, (*notes, why)).judged("objective")
     few = public.models == 1 and public.dimension <= 100
     if chosen == "objective" and public.delta > 0.0 and few:
         # With few weights delta hardly lowers the noise (for epsilon = 1, delta = 1e-6: 1 % for 5,
@@ -108,25 +103,29 @@ def recommend(
         shift = largest_shift(public.epsilon, public.delta, public.dimension)
         if shift < 1.1 * public.epsilon:
             public = replace(public, delta=0.0)
-            notes.append("Delta is not used: for so few weights it would hardly lower the noise.")
+            why = "Delta is not used: for so few weights it would hardly lower the noise."
+            notes = (*notes, why)
     ridge, why = choose_regularization(regularization, chosen, public)
-    notes.append(why)
-    algorithm = ALGORITHMS[chosen]()
     public = replace(public, regularization=ridge)
-    return Recommendation(algorithm, public, tuple(notes)).judged(chosen)
+    return Recommendation(ALGORITHMS[chosen](), public, (*notes, why)).judged(chosen)
 
 
 def choose_mechanism(asked: str, loss: Loss, *, levels: bool, whiten: object) -> tuple[str, str]:
     """Return what was asked for, else "objective" wherever a theorem covers it, else "output"."""
     asked = _validate.choice("mechanism", asked, mechanisms())
     smooth = math.isfinite(loss.smoothness)
-    if asked == "objective" and not smooth:
-        raise Unproven(
+    _validate.refuse(
+        (
+            asked == "objective" and not smooth,
             f"objective perturbation has no proof for the {loss.name} loss, which has a kink; "
-            "use loss='softplus' or mechanism='output'."
-        )
-    if levels and asked != "auto" and not ALGORITHMS[asked].takes_levels:
-        raise Unproven("sample_epsilon is proven for mechanism='output' only.")
+            "use loss='softplus' or mechanism='output'.",
+        ),
+        (
+            levels and asked != "auto" and not ALGORITHMS[asked].takes_levels,
+            "sample_epsilon is proven for mechanism='output' only.",
+        ),
+        kind=Unproven,
+    )
     chosen, why = asked, "as asked"
     if asked == "auto" and levels:
         chosen, why = "output", "because every person has their own epsilon"
@@ -199,12 +198,13 @@ def choose_whitening(asked: object, mechanism: str, public: Public) -> tuple[flo
         return None, ""
     if asked != "auto":
         share = _validate.positive("whiten", asked)
-        if not share < 1.0:
-            raise InvalidParameter(
-                f"whiten must be True or 'auto', False, or a share in (0, 1); got {asked!r}."
-            )
-        if public.delta == 0.0:
-            raise InvalidParameter("whiten needs delta > 0; set delta, or whiten=False.")
+        _validate.refuse(
+            (
+                not share < 1.0,
+                f"whiten must be True or 'auto', False, or a share in (0, 1); got {asked!r}.",
+            ),
+            (public.delta == 0.0, "whiten needs delta > 0; set delta, or whiten=False."),
+        )
         if public.models > 1:
             raise Unproven("whiten is for one model; use multi_class='softmax', or whiten=False.")
         public.known_size("whiten")

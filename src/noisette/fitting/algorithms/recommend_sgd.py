@@ -86,18 +86,18 @@ def recommend_sgd(
     loss, steps = public.loss, Wished.of(wishes)
     method = _method(wishes, steps, public.loss, stream=stream)
     noise = _noise(wishes, method, public, levels=levels is not None)
-    rate = steps.schedule
-    if rate == "auto":
-        rate = "constant" if steps.counted == "last" else "inverse-sqrt"
+    last = steps.counted == "last"
+    usual = "constant" if last else "inverse-sqrt"
+    mean = steps.returned == "mean" or (steps.returned == "auto" and not last)
     update = Update(
         loss=loss,
         norm_bound=None if wishes.norm_bound is None else float(wishes.norm_bound),
         bias=wishes._intercept(),
         clip_norm=wishes.clip_norm,
         regularization=steps.ridge,
-        learning_rate=rate,
+        learning_rate=usual if steps.schedule == "auto" else steps.schedule,
         radius=_radius(wishes, steps, loss),
-        averaging=_averaging(steps),
+        averaging=AVERAGING if mean else None,
     )
     if method != "single-pass" and wishes.sampling == BY_LEVEL:
         raise InvalidParameter("sampling='levels' is one pass, with epochs=1 and released='all'.")
@@ -126,9 +126,8 @@ def _method(wishes: Any, steps: Wished, loss: Loss, *, stream: bool) -> str:
             "'auto') and released='all'."
         )
     auto, once = sampling == "auto", steps.counted == "all" and wishes.epochs == 1
-    one_pass = sampling in ("disjoint", BY_LEVEL) or isinstance(sampling, Disjoint)
-    one_pass |= auto and pure
-    if stream or (one_pass and once):
+    named = sampling in ("disjoint", BY_LEVEL) or isinstance(sampling, Disjoint)
+    if stream or (once and (named or (auto and pure))):
         return "single-pass"
     # the tuning-free schedule has no place for a wish about batches or steps
     asked = {wishes.batch_size, steps.schedule, steps.eta0, steps.returned}
@@ -149,26 +148,18 @@ def _noise(wishes: Any, method: str, public: Public, *, levels: bool) -> str:
     return "spherical-laplace" if pure or single else "gaussian"
 
 
-def _averaging(steps: Wished) -> float | None:
-    returned = steps.returned
-    if returned == "auto":
-        returned = "mean" if steps.counted == "all" else "last"
-    return AVERAGING if returned == "mean" else None
-
-
 def _radius(wishes: Any, steps: Wished, loss: Loss) -> float:
     """Return a bound on the minimiser's norm: lambda w = -mean gradient, and J(w) <= J(0)."""
     if steps.radius != "auto":
         return float(steps.radius)
-    ridge = steps.ridge
-    if ridge == 0.0:
+    if steps.ridge == 0.0:
         return math.inf
     # proof: SOLVER-NORM
-    by_value = math.sqrt(2.0 * loss.value_at_zero / ridge)
+    by_value = math.sqrt(2.0 * loss.value_at_zero / steps.ridge)
     if wishes.norm_bound is None:
         return by_value
     row = math.hypot(float(wishes.norm_bound), wishes._intercept() or 0.0)
-    return min(by_value, loss.lipschitz * row / ridge)
+    return min(by_value, loss.lipschitz * row / steps.ridge)
 
 
 def _reach(update: Update, dimension: int, rms: float, batch: float, size: int) -> float:
@@ -237,31 +228,22 @@ def _single(
         f"Method: one pass over disjoint batches of {batch_size} in "
         f"{'one random' if shuffled else 'the given'} order; all iterates are covered."
     )
-    update = replace(update, eta0=eta0)
-    algorithm: Any = SinglePass(update, batch_size, noise, permute, levels)
-    if stream:
-        algorithm = StreamedPass(update, batch_size, noise)
+    common = (replace(update, eta0=eta0), batch_size, noise)
+    algorithm: Any = StreamedPass(*common) if stream else SinglePass(*common, permute, levels)
     return Recommendation(algorithm, public, (note,))
 
 
 def _direct(
-    wishes: Any,
-    steps: Wished,
-    update: Update,
-    noise: str,
-    public: Public,
-    levels: Levels | None,
+    wishes: Any, steps: Wished, update: Update, noise: str, public: Public, levels: Levels | None
 ) -> Recommendation:
     dimension, size = public.dimension, public.known_size("noisy SGD")
     batch_size = _batch_size(wishes, update, dimension, None, size)
-    sampling, last = wishes.sampling, steps.counted == "last"
-    if sampling == "auto":
-        sampling = "shuffle" if last else "poisson"
-        if public.delta == 0.0:
-            sampling = "cyclic"
-    sampler, uses = sampling, int(wishes.epochs)
-    if not isinstance(sampling, Sampler):
-        sampler, uses = make_sampler(sampling, size, batch_size, uses)
+    sampler, last, uses = wishes.sampling, steps.counted == "last", int(wishes.epochs)
+    if sampler == "auto":
+        many = "shuffle" if last else "poisson"
+        sampler = "cyclic" if public.delta == 0.0 else many
+    if not isinstance(sampler, Sampler):
+        sampler, uses = make_sampler(sampler, size, batch_size, uses)
     bound, rate = _scale(update)
     largest = rate / bound**2 / 2.0
     if not isinstance(steps.eta0, str):
@@ -269,18 +251,18 @@ def _direct(
     elif last:  # the largest rate that the theorem takes, for a first look at the noise
         update = replace(update, eta0=largest)
     make = plan_for(update, sampler, uses, public, noise=noise, released=steps.counted)
-    multiplier: float | None = accounting.calibrate(
+    multiplier = accounting.calibrate(
         make, epsilon=public.epsilon, delta=public.delta, adjacency=public.adjacency
     )
     if isinstance(steps.eta0, str):
-        assert multiplier is not None
         law = step_noises()[noise].of(multiplier, dimension)
         rms = law.noise_multiplier * update.contribution * law.spread
         eta0 = _eta0(update, dimension, rms, sampler.normaliser(size), uses * sampler.steps)
         update = replace(update, eta0=min(eta0, largest) if last else eta0)
-        multiplier = None if last else multiplier
     note = f"Method: noisy SGD, {uses * sampler.steps} steps with {sampler.name} batches; " + (
         "only the last iterate is released." if last else "all iterates are covered."
     )
-    algorithm = NoisySGD(update, sampler, uses, noise, steps.counted, levels, multiplier)
+    # the rate that was found is part of the last iterate's plan, which is calibrated anew
+    known = None if last and isinstance(steps.eta0, str) else multiplier
+    algorithm = NoisySGD(update, sampler, uses, noise, steps.counted, levels, known)
     return Recommendation(algorithm, public, (note,))

@@ -16,6 +16,7 @@ from noisette.fitting.algorithms.public import Public, PublicBudget
 from noisette.fitting.clipping import clip_factors, clipped_and_measured, row_norms
 from noisette.fitting.losses.partitioned import rows_of
 from noisette.fitting.losses.rows import Augmented, Measured, Rows
+from noisette.fitting.solvers.minimise import inside as inside
 from noisette.fitting.units import Unit
 
 
@@ -81,11 +82,6 @@ def _as_declared(
     return True, fitting, weights is None or inside(weight_bound, weights)
 
 
-def inside(bound: float, weights: Any) -> bool:
-    """Return whether all weights are in [0, bound]."""
-    return bool(np.all((np.asarray(weights) >= 0.0) & (np.asarray(weights) <= bound)))
-
-
 def check_unit(sample: Any, public: PublicBudget, weight_bound: float = 1.0) -> None:
     """Refuse rows without persons where persons are promised something, and the reverse.
 
@@ -121,13 +117,12 @@ def solutions(
     found = []
     for target in records.targets:
         linear = None if stream is None else stream.take(1)[0].reshape(public.shape) + pulled
-        solved = passage.minimise(
+        found.append(passage.minimise(
             public.loss, records.rows, target, regularization=public.ridge,
             norm_bound=public.norm_bound, tolerance=tolerance, linear=linear,
             sample_weight=records.weights, weight_bound=public.weight_bound,
             max_rows=public.most_rows, total_weight=public.for_solver().total,
-        )  # fmt: skip
-        found.append(solved.weights)
+        ).weights)  # fmt: skip
     return np.stack(found)
 
 

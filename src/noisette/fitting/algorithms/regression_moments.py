@@ -24,10 +24,10 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
-from noisette.fitting.algorithms.second_moment import bits_of_squares, on_public_grid
+from noisette.fitting.algorithms.second_moment import bits_of_squares, on_public_grid, symmetric
 from noisette.fitting.clipping import clip_rows
+from noisette.fitting.losses.blocks import weighted
 from noisette.fitting.losses.partitioned import rows_of
-from noisette.fitting.losses.rows import Rows
 
 _PAID = 1.0 + 3e-7  # a scaled sum rounds by 2^-53 of itself in both worlds, 2^30 at most
 _AT_BOUND = 1.0 - 2.0**-40  # a target that was cut is 1 in size but for rounding
@@ -89,8 +89,13 @@ def release_moments(
     `most` is a public bound on the number of rows. A row of weight 0 adds nothing.
     """
     # proof: REGRESSION-MOMENTS
-    gram = _gram(rows_of(rows), targets, bound, most, weights)
-    d = gram.shape[0] - 3
+    blocks = rows_of(rows)
+    d = blocks.d
+    # the exact Gram matrix of (x, y, 1, [|y| = 1]), every entry on a public grid
+    (gram,) = blocks.sums(
+        partial(_products, bound, bits_of_squares(most)), targets, weights,
+        start=(np.zeros((d + 3, d + 3)),),
+    )  # fmt: skip
     upper = np.triu_indices(d, 1)
     a = math.sqrt(shares.rows) / bound**2
     b = math.sqrt(shares.products) / bound
@@ -110,34 +115,20 @@ def release_moments(
     noisy = passage.release(Bounded(flat * scales, adjacency, proof, l2=move), part) / scales
     mechanism: Any = passage.leaf(part).mechanism
     spread = mechanism.noise_multiplier * mechanism.spread * move / adjacency.contributions
-    out = np.zeros((d, d))
-    out[upper] = noisy[d : len(flat) - d - 3]
-    out += out.T + np.diag(noisy[:d])
     squares, count, clipped = (float(each) for each in noisy[-3:])
     return Moments(
-        rows=out, products=noisy[-d - 3 : -3], squares=squares, count=count, clipped=clipped,
+        rows=symmetric(noisy[:d], noisy[d : -d - 3]), products=noisy[-d - 3 : -3],
+        squares=squares, count=count, clipped=clipped,
         rows_noise=spread / a, products_noise=spread / b, squares_noise=spread / c,
         counts_noise=spread / e,
     )  # fmt: skip
-
-
-def _gram(blocks: Rows, targets: Any, bound: float, most: int, weights: Any) -> Floats:
-    """Return the exact Gram matrix of (x, y, 1, [|y| = 1]), every entry on a public grid."""
-    size = blocks.d + 3
-    (out,) = blocks.sums(
-        partial(_products, bound, bits_of_squares(most)), targets, weights,
-        start=(np.zeros((size, size)),),
-    )  # fmt: skip
-    return np.asarray(out)
 
 
 def _products(bound: float, bits: int, block: Any, y: Floats, weights: Any) -> tuple[Floats]:
     d = block.shape[1]
     own = np.column_stack([y, np.ones(len(y)), np.abs(y) >= _AT_BOUND])
     if weights is not None:
-        root = np.sqrt(weights)[:, None]
-        block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root
-        own = own * root
+        block, own = weighted(block, np.sqrt(weights)), weighted(own, np.sqrt(weights))
     # proof: EXACT-SUM
     x, own = on_public_grid(block, bound, bits), on_public_grid(own, 1.0, bits)
     product = x.T @ x
@@ -262,15 +253,12 @@ def release_residual_sums(
     upper = np.triu_indices(d, 1)
     flat = np.append(total, h * squares)
     for sums in directions:
-        more = [q * np.diag(sums), math.sqrt(2.0) * q * sums[upper]]
-        flat = np.concatenate([flat, *more])
+        flat = np.concatenate([flat, q * np.diag(sums), math.sqrt(2.0) * q * sums[upper]])
     noisy = passage.release(Bounded(flat, adjacency, "RESIDUAL-SUMS", l2=move), part)
     mechanism: Any = passage.leaf(part).mechanism
     spread = mechanism.noise_multiplier * mechanism.spread * move / adjacency.contributions
     out = ResidualSums(noisy[:d], float(noisy[d]) / h, spread, spread / h)
     if cuts is None:
         return out
-    found = np.zeros((d, d))
-    found[upper] = noisy[2 * d + 1 :] / math.sqrt(2.0)
-    found += found.T + np.diag(noisy[d + 1 : 2 * d + 1])
+    found = symmetric(noisy[d + 1 : 2 * d + 1], noisy[2 * d + 1 :] / math.sqrt(2.0))
     return replace(out, directions=found / q, directions_noise=spread / q)

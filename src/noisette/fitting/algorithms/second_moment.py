@@ -11,6 +11,7 @@ from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
 from noisette.fitting.algorithms.passage import Passage
+from noisette.fitting.losses.blocks import weighted
 from noisette.fitting.losses.partitioned import rows_of
 
 _FLOOR = 0.5  # eigenvalue floor, in units of R^2 / d
@@ -54,29 +55,32 @@ def second_moment(
     (exact,) = blocks.sums(
         partial(_squares, bound, bits_of_squares(most)), weights, start=(np.zeros((d, d)),)
     )
-    upper = np.triu_indices(d, 1)
-    flat = np.concatenate([np.diag(exact), math.sqrt(2.0) * exact[upper]]).astype(float)
+    above = math.sqrt(2.0) * exact[np.triu_indices(d, 1)]
+    flat = np.concatenate([np.diag(exact), above]).astype(float)
     value = Bounded(flat, l2=_PAID * factor * bound**2, adjacency=adjacency, proof="SECOND-MOMENT")
     noisy = passage.release(value, part)
-    out = np.zeros((d, d))
-    out[upper] = noisy[d:] / math.sqrt(2.0)
-    return np.asarray(out + out.T + np.diag(noisy[:d]))
+    return symmetric(noisy[:d], noisy[d:] / math.sqrt(2.0))
+
+
+def symmetric(diagonal: Floats, above: Floats) -> Floats:
+    """Return the symmetric matrix of its diagonal and, row by row, of what stands above it."""
+    out = np.diag(diagonal)
+    out[np.triu_indices(len(diagonal), 1)] = above
+    return np.asarray(out + np.triu(out, 1).T)
 
 
 def _squares(bound: float, bits: int, block: Any, weights: Floats | None) -> tuple[Floats]:
     """Return the exact sum of x x' over one block, which is in float64."""
     if weights is not None:
-        root = np.sqrt(weights)[:, None]
-        block = block.multiply(root).tocsr() if sparse.issparse(block) else block * root
+        block = weighted(block, np.sqrt(weights))
     block = on_public_grid(block, bound, bits)
     product = block.T @ block
     return (product.toarray() if sparse.issparse(product) else product,)
 
 
-def whitener(mean_moment: Floats, bound: float, floor: float = _FLOOR) -> tuple[Floats, float]:
+def whitener(mean_moment: Floats, bound: float) -> tuple[Floats, float]:
     """Return A = (S_+ + t I)^{-1/2} and the new norm bound sqrt(tr S_+ (S_+ + t I)^{-1})."""
-    d = mean_moment.shape[0]
-    least = floor * bound**2 / d
+    least = _FLOOR * bound**2 / len(mean_moment)
     values, vectors = np.linalg.eigh(mean_moment)
     values = np.maximum(values, 0.0)
     map_ = (vectors / np.sqrt(values + least)) @ vectors.T

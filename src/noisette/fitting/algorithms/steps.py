@@ -23,7 +23,7 @@ from noisette.core.bounded import Bounded, InKernel
 from noisette.core.parts import each
 from noisette.core.randomness import Randomness
 from noisette.core.sampling import Sampler
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import Unproven
 from noisette.fitting.clipping import checked_bound
 from noisette.fitting.losses import Loss, Softmax
 from noisette.fitting.losses.blocks import back
@@ -67,22 +67,21 @@ class Update:
             raise Unproven(f"the {self.loss.name} loss has no bounded gradient; give clip_norm.")
         _validate.choice("learning_rate", self.learning_rate, LEARNING_RATES)
         # plain floats, since a fraction would be refused by the kernels, after the charge
-        vars(self).update(
-            eta0=_validate.positive("eta0", self.eta0),
-            regularization=_validate.non_negative("regularization", self.regularization),
-        )
-        if self.learning_rate == "inverse" and self.regularization == 0.0:
-            raise InvalidParameter(
-                "learning_rate='inverse' is 1 / (regularization t) and needs regularization > 0; "
-                "got 0."
-            )
+        _validate.fields(self, eta0=_validate.positive, regularization=_validate.non_negative)
         for name in ("clip_norm", "norm_bound"):
             if getattr(self, name) is not None:
-                vars(self)[name] = checked_bound(name, getattr(self, name))
-        if self.norm_bound is None and self.clip_norm is None:
-            raise InvalidParameter(
-                "norm_bound=None leaves gradients unbounded; give norm_bound or clip_norm."
-            )
+                _validate.fields(self, **{name: checked_bound})
+        _validate.refuse(
+            (
+                self.learning_rate == "inverse" and self.regularization == 0.0,
+                "learning_rate='inverse' is 1 / (regularization t) and needs regularization > 0; "
+                "got 0.",
+            ),
+            (
+                self.norm_bound is None and self.clip_norm is None,
+                "norm_bound=None leaves gradients unbounded; give norm_bound or clip_norm.",
+            ),
+        )
         _validate.positive_or_infinite("radius", self.radius)
 
     @property
@@ -250,8 +249,8 @@ def advance(
             rows = order[rows] if len(order) else rows
             part = None if share is None else share[rows]
             g = noise[t] + blocked_gradient(X[rows], y[rows], update, part)(state.w)
-            divisor = batches.normalisers[t]
-            kernels.take_step(*moved, g, grid, eta[t], gamma[t], rule[0], divisor, update.radius)
+            ridge, normalisers, radius = rule
+            kernels.take_step(*moved, g, grid, eta[t], gamma[t], ridge, normalisers[t], radius)
     elif thin:
         own = (X.data, X.indices, X.indptr, X.shape[1])
         kernels.sparse_steps(*own, *given, *bounds, loss.kernel, loss.smoothing or 0.0)

@@ -95,8 +95,9 @@ class Stream:
         self.state, self.records = State.zero(public.dimension), 0
         self._features = public.features - (self.update.bias is not None)
         # proof: PARALLEL
-        bounded = self.update.bounded(self._features, public.adjacency, "PARALLEL")
-        self._noise = passage.release(bounded)
+        self._noise = passage.release(
+            self.update.bounded(self._features, public.adjacency, "PARALLEL")
+        )
 
     def feed(self, records: Records, progress: Progress | None = None) -> None:
         """Run one pass over a chunk of new people.

@@ -10,7 +10,7 @@ Targets are in [-1, 1]. Everything but the sums is post-processing of released n
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,11 +24,9 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian, Mechanism, SphericalLaplace
 from noisette.core.parts import each
 from noisette.core.plans import Plan, Repeat, Run, Together
-from noisette.core.plans.leaves import Noisy
-from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.algorithm import Algorithm, PreparedModel
 from noisette.fitting.algorithms.passage import Passage
-from noisette.fitting.algorithms.public import Public, check_scale
+from noisette.fitting.algorithms.public import Public, check_scales
 from noisette.fitting.algorithms.records import Records
 from noisette.fitting.algorithms.regression_moments import (
     DIRECTIONS,
@@ -116,23 +114,17 @@ class SufficientStatistics(Algorithm[PreparedModel]):
         whole = public.loss.name == "squared" and public.loss.value_at_zero == 0.5
         single = public.models == 1 and public.weight_bound == 1.0
         few = public.most_rows is not None and public.most_rows <= MOST
-        for proven, sentence in (
-            (whole, "are for squared errors of size 1."),
-            (single, "take one target and weights up to 1."),
-            (math.isfinite(public.norm_bound), "need norm_bound, a bound on the rows."),
-            (few, f"take up to {MOST} rows."),
-        ):
-            if not proven:
-                raise InvalidParameter(f"sufficient statistics {sentence}")
-        pure = public.delta == 0.0
-        c = _scale(
-            self.share, self.rounds, public.features, public.epsilon, public.delta,
-            public.adjacency,
-        )  # fmt: skip
-        plan = _plan(c, self.share, self.rounds, public.features, pure=pure)
-        for leaf, _ in plan.leaves():
-            assert isinstance(leaf, Noisy)
-            check_scale(leaf.mechanism, public.norm_bound)
+        bounded = math.isfinite(public.norm_bound)
+        _validate.refuse(
+            (not whole, "sufficient statistics are for squared errors of size 1."),
+            (not single, "sufficient statistics take one target and weights up to 1."),
+            (not bounded, "sufficient statistics need norm_bound, a bound on the rows."),
+            (not few, f"sufficient statistics take up to {MOST} rows."),
+        )
+        asked = (self.share, self.rounds, public.features)
+        c = _scale(*asked, public.epsilon, public.delta, public.adjacency)
+        plan = _plan(c, *asked, pure=public.delta == 0.0)
+        check_scales(plan, public.norm_bound)
         proofs = ("REGRESSION-MOMENTS", "PLAN-BEFORE-LOOK", *public.loss.proofs)
         return PreparedModel(public, plan, proofs)
 
@@ -142,34 +134,27 @@ class SufficientStatistics(Algorithm[PreparedModel]):
 
     def run(self, records: Records, prepared: PreparedModel, passage: Passage) -> SolvedSums:
         """Return the weights, and the covariance that goes with them."""
-        public = prepared.public
-        most = public.most_rows
+        public, most = prepared.public, prepared.public.most_rows
         assert most is not None
         bound = math.sqrt(public.squared_bound)
-        target = each(_floats, records.targets[0])
+        target = each(partial(np.asarray, dtype=float), records.targets[0])
         moments = release_moments(
             records.rows, target, bound, public.adjacency, passage, most=most,
             weights=records.weights,
         )  # fmt: skip
         # the sum of the weights is released; without weights it is the size, where that is public
         exact = public.exact if records.weights is None else None
-        count = float(exact or max(moments.count, 1.0))
-        solve = _Solve(moments, count, bound)
+        solve = _Solve(moments, float(exact or max(moments.count, 1.0)), bound)
         for left in range(self.rounds, 0, -1):
             theta, white, clip = solve.next_round()
             cuts = None
             if left == 1 and public.delta > 0.0 and not public.grouped:
                 cuts = solve.late_cuts(white, clip, passage.leaf(1).mechanism)
-            sums = release_residual_sums(
+            solve.take(release_residual_sums(
                 records.rows, target, theta, white, clip, bound, public.adjacency, passage,
                 most=most, weights=records.weights, part=1, cuts=cuts,
-            )  # fmt: skip
-            solve.take(sums, clip)
+            ), clip)  # fmt: skip
         return solve.result()
-
-
-def _floats(values: Any) -> Floats:
-    return np.asarray(values, dtype=float)
 
 
 class _Solve:
@@ -177,8 +162,8 @@ class _Solve:
 
     def __init__(self, moments: Moments, count: float, bound: float) -> None:
         self.moments, self.count, self.bound = moments, count, bound
-        d = len(moments.products)
-        reach = moments.rows_noise * math.sqrt(2.0 * d)  # spectral norm of the noise, about
+        # the spectral norm of the noise, about
+        reach = moments.rows_noise * math.sqrt(2.0 * len(moments.products))
         values, self.vectors = np.linalg.eigh(moments.rows)
         self.values = np.maximum(values, 0.0)
         self.ridge = max(reach - float(values[0]), 1e-9 * count * bound**2)
@@ -273,18 +258,18 @@ class _Solve:
 
     def result(self) -> SolvedSums:
         """Return the weights with their covariance in the linear model."""
-        m = self.moments
         least = self.ridge if self.sums is None else self.floor
         root = np.sqrt(self.variance * self.values) / (self.values + least)
         directions, unequal = self._unequal()
         covariance = np.diag(self.spread) + root[:, None] * directions * root
+        clipped = self.moments.clipped / self.count
         out = SolvedSums([self.vectors @ self.theta])
-        out.covariance = self.vectors @ covariance @ self.vectors.T
-        out.unequal = unequal
-        out.variance = self.variance
-        out.clipped = m.clipped / self.count
-        # of a ratio: the number of records may be a released one too
-        out.clipped_noise = m.counts_noise / self.count * (1.0 + abs(out.clipped))
+        vars(out).update(
+            covariance=self.vectors @ covariance @ self.vectors.T, variance=self.variance,
+            clipped=clipped, unequal=unequal,
+            # of a ratio: the number of records may be a released one too
+            clipped_noise=self.moments.counts_noise / self.count * (1.0 + abs(clipped)),
+        )  # fmt: skip
         return out
 
 

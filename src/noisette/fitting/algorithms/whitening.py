@@ -74,10 +74,9 @@ def _calibrated(share: float, dimension: int, k: float, shape: str, classes: int
 
 def _plan(c: float, share: float, dimension: int, *rule: Any) -> Together:
     """Return the plan in which mu^2 is divided as share : rest : almost nothing."""
-    noise = ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", *rule)
     return Together(
         Run(Gaussian(c / math.sqrt(share))),
-        Run(noise),
+        Run(ObjectiveNoise(c / math.sqrt(1.0 - share), dimension, "gaussian", *rule)),
         Run(Gaussian(c / math.sqrt(_SHARE_OF_HIDING))),
     )
 

@@ -34,9 +34,7 @@ Kind = Literal["margin", "regression", "multiclass"]
 def as_float(values: npt.ArrayLike) -> AnyFloats:
     """The values as a float32 or float64 array; every other type becomes float64."""
     array = np.asarray(values)
-    if array.dtype not in (np.float32, np.float64):
-        array = array.astype(np.float64)
-    return array
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
 class Loss(ABC):
@@ -68,14 +66,7 @@ class Loss(ABC):
     @classmethod
     @abstractmethod
     def examples(cls) -> tuple[Loss, ...]:
-        """Return instances that the contract tests run through.
-
-        Returns
-        -------
-        tuple of Loss
-            At least one.
-
-        """
+        """Return instances that the contract tests run through, at least one."""
 
     @property
     @abstractmethod
@@ -118,53 +109,19 @@ class Loss(ABC):
         return self.smoothness
 
     def parameter_shape(self, features: int) -> tuple[int, ...]:
-        """Return the shape of the parameter for rows of that many features.
-
-        Parameters
-        ----------
-        features : int
-            The number d of features.
-
-        Returns
-        -------
-        tuple of int
-            The shape (d,), for softmax (K-1, d).
-
-        """
+        """Return the shape of the parameter for rows of d features: (d,), for softmax (K-1, d)."""
         return (features,)
 
     def derivative_bound(self, score: float) -> float:
-        """Return the largest norm of the derivative in the scores when |scores| <= score.
-
-        Parameters
-        ----------
-        score : float
-            The bound on the norm of the scores.
-
-        Returns
-        -------
-        float
-            A proven upper bound.
-
-        """
+        """Return a proven bound on the norm of the derivative in scores of norm at most `score`."""
         return self.lipschitz
 
     def box_dual(self, y: npt.NDArray[Any]) -> tuple[npt.ArrayLike, ...] | None:
         """Return (sign, low, high, curve, centre, gain) of a piecewise quadratic loss, else None.
 
         The loss at score s is max over a in [low, high] of a (gain - sign s) - curve (a -
-        centre)^2/2, up to a constant (used by SOLVER-INTERIOR).
-
-        Parameters
-        ----------
-        y : ndarray
-            The targets, as `targets` returns them.
-
-        Returns
-        -------
-        tuple of array_like or None
-            Numbers, or one for each row.
-
+        centre)^2/2, up to a constant (used by SOLVER-INTERIOR). Each is a number, or one for each
+        row; `y` holds the targets, as `targets` returns them, here and below.
         """
         return None
 
@@ -174,79 +131,23 @@ class Loss(ABC):
 
         It holds for float64 scores of norm at most ``score``, taken as exact inputs. Tested against
         mpmath; the constants leave a factor of two or more.
-
-        Parameters
-        ----------
-        score : float
-            The bound on the norm of the scores.
-
-        Returns
-        -------
-        float
-            An upper bound.
-
         """
 
     @abstractmethod
     def targets(self, y: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the targets as the array ``at_scores`` works with.
+        """Return the targets, of shape (n,), as the array ``at_scores`` works with.
 
-        The message of an error names the domain and no value: targets are sensitive.
-
-        Parameters
-        ----------
-        y : array_like of shape (n,)
-            The targets.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The same, of the right type.
-
-        Raises
-        ------
-        InvalidParameter
-            If a target is not in the domain.
-
+        InvalidParameter refuses one that is not in the domain. Its message names the domain and no
+        value: targets are sensitive.
         """
 
     @abstractmethod
     def at_scores(self, scores: AnyFloats, y: npt.NDArray[Any]) -> tuple[AnyFloats, AnyFloats]:
-        """Return losses and their derivatives in the scores.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n,) or (n, K-1)
-            The scores.
-        y : ndarray of shape (n,)
-            The targets, as `targets` returns them.
-
-        Returns
-        -------
-        tuple of ndarray
-            Losses of shape (n,), derivatives with the scores' shape.
-
-        """
+        """Return losses, of shape (n,), and their derivatives in the scores, (n,) or (n, K-1)."""
 
     @abstractmethod
     def curvature(self, scores: AnyFloats, y: npt.NDArray[Any], direction: AnyFloats) -> AnyFloats:
-        """Return the second derivative in the scores applied to ``direction``.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n,) or (n, K-1)
-            The scores.
-        y : ndarray of shape (n,)
-            The targets, as `targets` returns them.
-        direction : ndarray
-            Of the same shape as the scores.
-
-        Returns
-        -------
-        ndarray
-            Of the same shape as the scores.
-
-        """
+        """Return the second derivative in the scores applied to ``direction``, shaped like them."""
 
 
 class ScalarLoss(Loss):

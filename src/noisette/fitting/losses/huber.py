@@ -78,8 +78,7 @@ class Huber(RegressionLoss):
         r = as_float(t)
         size, threshold = np.abs(r), r.dtype.type(self.threshold)
         q = np.minimum(size, threshold)
-        value = np.asarray(q * q / 2 + threshold * (size - q))
-        return value, np.clip(r, -threshold, threshold)
+        return np.asarray(q * q / 2 + threshold * (size - q)), np.clip(r, -threshold, threshold)
 
     def second_derivative(self, t: npt.ArrayLike) -> AnyFloats:
         """1 where |r| <= t, else 0."""

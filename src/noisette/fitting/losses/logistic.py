@@ -75,5 +75,4 @@ class Logistic(MarginLoss):
         value = np.log1p(e)
         value -= np.minimum(t, 0)
         # g = e/(1+e) for m >= 0, else 1/(1+e)
-        derivative = np.where(t < 0, -1, -e) / (1 + e)
-        return value, derivative
+        return value, np.where(t < 0, -1, -e) / (1 + e)

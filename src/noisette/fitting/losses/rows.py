@@ -80,18 +80,8 @@ class Augmented:
         extra = None if self.extra is None else self.extra[rows]
         return Scaled(matrix, self.factor[rows], extra)
 
-    def __mul__(self, column: npt.NDArray[Any]) -> Augmented:
-        """Scale every row, the constant included; `column` has the shape (n, 1)."""
-        by = np.asarray(column, dtype=np.float64).reshape(-1)
-        extra = None if self.extra is None else self.extra * by
-        return Augmented(self.matrix, self.factor * by, extra, self.norms)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return self.astype(dtype or self.dtype)
-
-    def astype(self, dtype: Any) -> npt.NDArray[Any]:
-        """Return the rows as an ordinary array."""
-        return self[:].astype(dtype, copy=False)
+        return self[:].astype(dtype or self.dtype, copy=False)
 
     def known_squares(self) -> npt.NDArray[np.float64] | None:
         """Return the squared norms, to rounding, without a look at the rows; None: not known."""
@@ -138,12 +128,10 @@ class Rows:
         self._stored = hasattr(X, "cut")  # rows that are not in memory hand out blocks themselves
         self.is_sparse = bool(X.is_sparse if self._stored else sparse.issparse(X))
         self._known = X.known_squares() if isinstance(X, Augmented | Measured) else None
-        if self._stored:
+        if self._stored or isinstance(X, Augmented):
             self.matrix: Any = X
         elif self.is_sparse:
             self.matrix = sparse.csr_array(X)
-        elif isinstance(X, Augmented):
-            self.matrix = X
         else:
             self.matrix = np.asarray(X)
             if self.matrix.dtype == object or self.matrix.dtype.kind not in "fiub":

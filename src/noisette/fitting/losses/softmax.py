@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy import linalg
 
 from noisette import _validate
 from noisette._typing import AnyFloats
@@ -19,12 +20,7 @@ def helmert(classes: int) -> npt.NDArray[np.float64]:
 
     Column j (1-based) is (1, .., 1, -j, 0, .., 0)/sqrt(j(j+1)) with j ones.
     """
-    q = np.zeros((classes, classes - 1))
-    for j in range(1, classes):
-        q[:j, j - 1] = 1.0
-        q[j, j - 1] = -j
-        q[:, j - 1] /= np.sqrt(j * (j + 1.0))
-    return q
+    return np.ascontiguousarray(linalg.helmert(classes).T)
 
 
 @dataclass(frozen=True)
@@ -107,35 +103,11 @@ class Softmax(Loss):
         return (int(self.classes) - 1, features)
 
     def expand(self, coordinates: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return W = Q V: (K-1, d) -> (K, d). Post-processing when V was released.
-
-        Parameters
-        ----------
-        coordinates : array_like of shape (K-1, d)
-            The coordinates V.
-
-        Returns
-        -------
-        ndarray of shape (K, d)
-            The weights W.
-
-        """
+        """Return W = Q V: (K-1, d) -> (K, d). Post-processing when V was released."""
         return np.asarray(self.basis @ np.asarray(coordinates, dtype=np.float64))
 
     def contract(self, weights: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return V = Q'W: (K, d) -> (K-1, d); the component outside sum_k w_k = 0 is removed.
-
-        Parameters
-        ----------
-        weights : array_like of shape (K, d)
-            The weights W.
-
-        Returns
-        -------
-        ndarray of shape (K-1, d)
-            The coordinates V.
-
-        """
+        """Return V = Q'W: (K, d) -> (K-1, d); the component outside sum_k w_k = 0 is removed."""
         return np.asarray(self.basis.T @ np.asarray(weights, dtype=np.float64))
 
     def rounding(self, score: float) -> float:
@@ -154,18 +126,9 @@ class Softmax(Loss):
         return numbers
 
     def probabilities(self, scores: AnyFloats) -> AnyFloats:
-        """Return class probabilities from coordinate scores; shifted, so no overflow.
+        """Return class probabilities (n, K) from coordinate scores V x (n, K-1).
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n, K-1)
-            The scores V x.
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            Rows add up to 1.
-
+        They are shifted first, so that none overflows; rows add up to 1.
         """
         full = scores @ self.basis.T.astype(scores.dtype)
         full -= full.max(axis=1, keepdims=True)

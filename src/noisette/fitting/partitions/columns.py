@@ -9,6 +9,7 @@ but time.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -124,15 +125,8 @@ def _by_fan(values: list[Any], join: Callable[[Any, Any], Any]) -> list[Any]:
 
 def _joint(function: Callable[..., Any], inner: list[Any], *raws: Any) -> Any:
     """Return one function of the parts of several columns, each made from its own sources."""
-    given: list[Any] = []
-    start = 0
-    for spelt in inner:
-        if spelt is None:
-            given.append(None)
-            continue
-        made, count = spelt
-        given.append(made(*raws[start : start + count]))
-        start += count
+    raw = iter(raws)
+    given = [None if each is None else each[0](*islice(raw, each[1])) for each in inner]
     return function(*given)
 
 

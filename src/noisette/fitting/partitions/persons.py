@@ -141,11 +141,9 @@ def _exchanged(column: DaskColumn, rules: UnreadPersons) -> list[Any]:
         answers = [(name, "answer", part, bucket) for bucket in buckets]
         tasks[name, "weights", part] = (guarded, work, told.key, *answers)
         for bucket in buckets:
-            asked = (guarded, itemgetter(bucket), asking[part].key)
-            tasks[name, "question", part, bucket] = asked
-            tasks[name, "answer", part, bucket] = (
-                guarded, itemgetter(part), (name, "bucket", bucket)
-            )  # fmt: skip
+            asked, found = asking[part].key, (name, "bucket", bucket)
+            tasks[name, "question", part, bucket] = (guarded, itemgetter(bucket), asked)
+            tasks[name, "answer", part, bucket] = (guarded, itemgetter(part), found)
     for bucket in buckets:
         questions = [(name, "question", part, bucket) for part in parts]
         tasks[name, "bucket", bucket] = (guarded, _answered, *questions)

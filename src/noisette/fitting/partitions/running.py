@@ -58,10 +58,11 @@ def joined(join: Callable[[Any, Any], Any], values: list[Any]) -> Any:
     `join` may add to its first argument. That is a copy here: the values belong to the scheduler,
     which may hand them to the same task again.
     """
-    failed = next((each for each in values if isinstance(each, Failure)), None)
-    if failed is not None:
-        return failed
-    return guarded(partial(reduce, join), [copy.deepcopy(values[0]), *values[1:]])
+    return guarded(partial(_in_turn, join), *values)
+
+
+def _in_turn(join: Callable[[Any, Any], Any], first: Any, *rest: Any) -> Any:
+    return reduce(join, rest, copy.deepcopy(first))
 
 
 def dask_module(name: str = "dask") -> Any:

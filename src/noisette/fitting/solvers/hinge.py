@@ -59,8 +59,7 @@ class DualPoint:
 def minimise_hinge(objective: Objective, tolerance: float) -> DualPoint:
     """A point certified to lie within tolerance/Lambda of the minimiser."""
     facts, target = objective.facts, tolerance / objective.lam
-    w = np.zeros(objective.shape)
-    width = _FIRST_WIDTH
+    w, width = np.zeros(objective.shape), _FIRST_WIDTH
     best = certify(objective, _dual(objective, w, width), w)
     while not best.distance <= target and width > _LAST_WIDTH:
         smoothed = objective.but(loss=HuberHinge(width))
@@ -130,9 +129,8 @@ def _polish(objective: Objective, point: DualPoint) -> tuple[Floats, Floats]:
 
 def _dual(objective: Objective, w: Floats, width: float) -> Floats:
     """Alpha = omega |l_h'(m)| at w; exactly 0 and exactly omega off the band."""
-    margins = objective.y * objective.rows.scores(w)
-    alpha = -HuberHinge(width).derivative(margins)
-    return np.asarray(weigh(np.asarray(alpha), objective.omega))
+    slopes = HuberHinge(width).derivative(objective.y * objective.rows.scores(w))
+    return weigh(np.asarray(-slopes), objective.omega)
 
 
 def certify(objective: Objective, alpha: Floats, near: Floats | None = None) -> DualPoint:

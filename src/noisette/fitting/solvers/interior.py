@@ -193,9 +193,8 @@ class _Path:
                 return np.full(d, np.nan)
             return np.asarray(linalg.cho_solve(factor, right, check_finite=False))
         # conjugate gradients: d steps are enough when nothing is rounded away
-        x, residual = right * 0, right
-        p, rho = residual, np.sum(residual * residual)
-        first = rho
+        x, p, residual = right * 0, right, right
+        first = rho = np.sum(residual * residual)
         for _ in range(2 * d + 10):
             if rho <= first * self.fine:
                 break

@@ -115,10 +115,10 @@ def smallest_regularization(
 
     def ends(log_lam: float) -> bool:
         trial = replace(facts, regularization=math.exp(log_lam))
-        goal = tolerance
-        if goal is not None:  # a larger Lambda may ask for a larger tolerance
-            goal = max(goal, attainable_tolerance(loss, trial))
-        return _ends(loss, trial, goal)
+        if tolerance is None:
+            return _ends(loss, trial, None)
+        # a larger Lambda may ask for a larger tolerance
+        return _ends(loss, trial, max(tolerance, attainable_tolerance(loss, trial)))
 
     low, high = math.log(facts.regularization), math.log(_WIDE_RANGE)
     if not ends(high):
@@ -163,5 +163,4 @@ def most_steps(loss: Loss, facts: PublicFacts, tolerance: float) -> int:
     first = max(lam, 9.0 * pace * (pull + facts.linear_norm))
     ratio = continuation.shortest_ratio(pace, facts.optimum_norm(loss))
     falls = math.ceil(math.log(first / lam) / math.log(ratio)) + 1
-    tries = continuation.TRIES * (continuation.RETREATS + falls)
-    return tries + continuation.LAST_STEPS
+    return continuation.TRIES * (continuation.RETREATS + falls) + continuation.LAST_STEPS

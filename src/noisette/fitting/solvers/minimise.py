@@ -149,7 +149,7 @@ def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) ->
             raise InvalidParameter("the weights add up to more than total_weight, a public bound.")
         return None
     omega: Any = each(partial(np.asarray, dtype=np.float64), sample_weight)
-    if omega.shape != (n,) or not all_of(partial(_inside, bound), omega):
+    if omega.shape != (n,) or not all_of(partial(inside, bound), omega):
         raise InvalidParameter(
             f"sample_weight must be {n} numbers in [0, {bound}] (weight_bound): clip first."
         )
@@ -158,5 +158,6 @@ def _weights(sample_weight: npt.ArrayLike | None, n: int, facts: PublicFacts) ->
     return omega
 
 
-def _inside(bound: float, omega: npt.NDArray[np.float64]) -> bool:
-    return bool(np.all((omega >= 0.0) & (omega <= bound)))
+def inside(bound: float, weights: Any) -> bool:
+    """Return whether all weights are in [0, bound]."""
+    return bool(np.all((np.asarray(weights) >= 0.0) & (np.asarray(weights) <= bound)))

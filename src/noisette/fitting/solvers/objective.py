@@ -126,17 +126,11 @@ class Objective:
     """
 
     def __init__(
-        self,
-        loss: Loss,
-        rows: Rows,
-        y: npt.NDArray[Any],
-        sample_weight: Floats | None,
-        linear: Floats | None,
-        facts: PublicFacts,
-    ) -> None:
+        self, loss: Loss, rows: Rows, y: npt.NDArray[Any], sample_weight: Floats | None,
+        linear: Floats | None, facts: PublicFacts,
+    ) -> None:  # fmt: skip
         self.loss, self.rows, self.y, self.omega = loss, rows, y, sample_weight
-        self.facts = facts
-        self.lam = facts.regularization
+        self.facts, self.lam = facts, facts.regularization
         self.shape = loss.parameter_shape(rows.d)
         self.linear = np.zeros(self.shape) if linear is None else linear
         self.mass = float(rows.n if sample_weight is None else total_of(sample_weight))
@@ -210,8 +204,7 @@ class Objective:
 
     def largest_curvature(self) -> float:
         """beta: a bound on the Hessian's eigenvalues, Lambda + c sum omega ||x||^2."""
-        mass = self.rows.curved(self.omega)
-        return self.lam + self.loss.smoothness * mass * (1.0 + 1e-6)
+        return self.lam + self.loss.smoothness * self.rows.curved(self.omega) * (1.0 + 1e-6)
 
 
 _ROOMS, _NO_ROOM = threading.local(), np.empty(0)

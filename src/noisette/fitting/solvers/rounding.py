@@ -163,8 +163,7 @@ def default_tolerance(loss: Loss, facts: PublicFacts) -> float:
     """
     smooth = np.isfinite(loss.smoothness)
     relative = _RELATIVE_TOLERANCE if smooth else _RELATIVE_TOLERANCE_NONSMOOTH
-    slope = loss.derivative_bound(0.0)
-    wanted = relative * slope * facts.norm_bound * facts.weight_bound
+    wanted = relative * loss.derivative_bound(0.0) * facts.norm_bound * facts.weight_bound
     goal = max(wanted, attainable_tolerance(loss, facts))
     if smooth:
         return goal

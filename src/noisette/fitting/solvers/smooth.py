@@ -47,10 +47,9 @@ _SAMPLE_ENTRIES, _WHOLE_STEPS = 1 << 20, 8
 _SETTLED, _POLISH, _SHORTER = 1e-9, 3, 30
 
 
-def minimise_smooth(objective: Objective, tolerance: float, start: Floats | None = None) -> Point:
+def minimise_smooth(objective: Objective, tolerance: float) -> Point:
     """A point whose exact gradient norm is certified to be at most ``tolerance``."""
-    w = np.zeros(objective.shape) if start is None else start
-    w, sampled = _warm_start(objective, w)
+    w, sampled = _warm_start(objective, np.zeros(objective.shape))
     narrow = len(objective.shape) == 1 and objective.rows.d <= _NARROW
     if objective.rows.whole_steps and narrow:
         point = _whole_steps(objective, w, tolerance)
@@ -113,8 +112,7 @@ def _warm_start(objective: Objective, w: Floats) -> Any:
         count = max(count, min(n // share, _SAMPLE_ENTRIES // d))
     if n < 4 * count:
         return w, None
-    known = (objective.loss, objective.linear, objective.facts, objective.mass, w)
-    start = partial(_start_on, *known)
+    start = partial(_start_on, objective.loss, objective.linear, objective.facts, objective.mass, w)
     return objective.rows.on_sample(count, start, objective.y, objective.omega)
 
 
