@@ -101,23 +101,20 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     """
     name = type(model).__name__
-    if MODELS.get(name) is None or not type(model).__module__.startswith(MODELS[name]):
+    if name not in MODELS or not type(model).__module__.startswith(MODELS[name]):
         raise InvalidParameter(f"save stores {', '.join(MODELS)}; got an object of type {name}.")
     if not hasattr(model, "privacy_"):
         raise InvalidParameter(f"this {name} is not fitted; call fit before save.")
     arrays = {"coef": np.asarray(model.coef_), "intercept": np.asarray(model.intercept_)}
     given = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_STORED}
-    changed = False
     try:
         type(model)(**given)._check_public()
         _check(model, model.privacy_, arrays, facts=True)
     except NoisetteError:  # what `load` would refuse, in words about a file
-        changed = True
-    if changed:
         raise InvalidParameter(
             "the parameters of this model are not those it was fitted with, so its guarantee does "
             "not speak of them; fit it again, or set them back, before save."
-        )
+        ) from None
     text = {
         "noisette_model": FORMAT,
         "version": __version__,
@@ -130,11 +127,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "noise": model._bars.to_dict() if hasattr(model, "_bars") else None,
         "guarantee": model.privacy_.to_dict(),
     }
-    if type(model).__name__ in REGRESSORS:  # its limits, and what intervals need
+    if name in REGRESSORS:  # its limits, and what intervals need
         text["bounds"] = list(map(float, getattr(model, "target_bounds_", model.target_bounds)))
-        held, variance = getattr(model, "_covariance", None), getattr(model, "_variance", None)
-        spread = None if held is None else {"covariance": held.tolist(), "variance": variance}
-        text["spread"] = spread
+        held = getattr(model, "_covariance", None)
+        text["spread"] = (
+            None if held is None else {"covariance": held.tolist(), "variance": model._variance}
+        )
         text["released"] = {k: float(getattr(model, k)) for k in _RELEASED if hasattr(model, k)}
     else:
         text["classes"] = _described(np.asarray(model.classes_))
@@ -165,8 +163,7 @@ def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
 
     It has no secret, so it does not stop somebody who forges a file on purpose.
     """
-    unsealed = dict(text)
-    unsealed.pop("seal", None)
+    unsealed = {key: value for key, value in text.items() if key != "seal"}
     sealed = hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode())
     for name in _ARRAYS:
         sealed.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
@@ -195,10 +192,8 @@ def _plain(key: str, value: Any) -> Any:
 
 def _described(labels: NDArray[Any]) -> dict[str, Any]:
     """Return labels as a list with their kind, so that they come back with the same type."""
-    kind = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "O": "object"}.get(
-        labels.dtype.kind
-    )
-    values = labels.tolist()
+    kinds = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "O": "object"}
+    kind, values = kinds.get(labels.dtype.kind), labels.tolist()
     if kind is None or not all(isinstance(each, bool | int | float | str) for each in values):
         raise InvalidParameter("labels must be numbers or texts to be stored in a model file.")
     return {"kind": kind, "values": values}
@@ -270,19 +265,17 @@ def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
     _check(model, guarantee, arrays, facts=node.get("version") == __version__)
     if node.get("seal") != _seal(node, arrays):
         raise InvalidData("this model file was changed after it was saved; use the original.")
-    model.coef_, model.intercept_, model.privacy_ = arrays["coef"], arrays["intercept"], guarantee
-    if name in REGRESSORS:
-        model.intercept_ = float(model.intercept_)
+    numbers, model.coef_, model.privacy_ = name in REGRESSORS, arrays["coef"], guarantee
+    model.intercept_ = float(arrays["intercept"]) if numbers else arrays["intercept"]
+    changed = "the {} in this model file do not fit its {}; it was changed."
     if node.get("noise") is not None:
         from noisette.models.noise_bars import read_noise_bars
 
-        wrong = "the noise bars in this model file do not fit its weights; it was changed."
-        with _files.understood(wrong):
+        with _files.understood(changed.format("noise bars", "weights")):
             model._bars = read_noise_bars(node["noise"], model)
     if "test" in node:
-        wrong = "the test scores in this model file do not fit its model; it was changed."
-        with _files.understood(wrong):
-            classes = None if name in REGRESSORS else model.classes_.tolist()
+        with _files.understood(changed.format("test scores", "model")):
+            classes = None if numbers else model.classes_.tolist()
             model.test_ = restored(node["test"], classes, guarantee)
     return model
 
@@ -319,8 +312,7 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         model.classes_ = _labels(node["classes"])
     model.n_features_in_ = node["features"]
     names = list(node["feature_names"])
-    _need(set(map(type, names)) <= {str})
-    _need(type(model.n_features_in_) is int and model.n_features_in_ >= 1)
+    _need({*map(type, names)} <= {str} and type(node["features"]) is int and node["features"] >= 1)
     if of_table:
         model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
         if "pairs" in takes and model.pairs_:
@@ -389,8 +381,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         zipfile.ZipFile(file) as archive,
     ):
         wanted = [_TEXT, *(f"{name}.npy" for name in _ARRAYS)]
-        _need(sorted(archive.namelist()) == sorted(wanted))
-        _need(all(map(_fits, archive.infolist())))
+        _need(sorted(archive.namelist()) == sorted(wanted) and all(map(_fits, archive.infolist())))
         # with a number: `read()` alone unpacks all there is and only then looks at the claimed size
         with archive.open(_TEXT) as packed:
             text = _files.from_json(packed.read(archive.getinfo(_TEXT).file_size))

@@ -115,12 +115,16 @@ def rows_and_targets(
     return X, each(finite_numbers, y) if numbers else y
 
 
-def finite_numbers(y: Any) -> Floats:
-    """Return targets as a vector of finite numbers."""
-    target = _vector_or_none(y)
-    if target is None:  # raised here, so that the original does not travel along as the context
-        raise InvalidData("y must be a vector of finite numbers, one for each row of X.")
-    return target
+def finite_numbers(y: Any, name: str = "y", shape: tuple[int, ...] | None = None) -> Floats:
+    """Return targets, or what else there is of every row, as a vector of finite numbers."""
+    try:
+        found = check_array(y, ensure_2d=False, dtype="float64", ensure_min_samples=0)
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    # raised here, so that the original does not travel along as the context
+    if found is None or shape not in (None, found.shape):
+        raise InvalidData(f"{name} must be a vector of finite numbers, one for each row of X.")
+    return np.asarray(found, dtype=np.float64)
 
 
 # --- rows in partitions --------------------------------------------------------------------------
@@ -367,14 +371,12 @@ def vector(
     """Return n public or sensitive numbers in [low, high]; `cap` names the parameter `high`."""
     if np.isscalar(values) or values is None:
         values = np.full(n, values)
-    checked = _vector_or_none(values)
-    if checked is None or checked.shape != (n,):
-        raise InvalidData(f"{name} must be a vector of finite numbers, one for each row of X.")
+    checked = finite_numbers(values, name, (n,))
     if not bool(np.all((checked >= low) & (checked <= high))):
-        most = f"{high:g}; clip it first."
-        if cap is not None:
-            most = f"{cap}={high:g}; clip it first, or raise {cap}."
-        raise InvalidData(f"{name} must lie between {low:g} and {most}")
+        named, raised = ("", "") if cap is None else (f"{cap}=", f", or raise {cap}")
+        raise InvalidData(
+            f"{name} must lie between {low:g} and {named}{high:g}; clip it first{raised}."
+        )
     return checked
 
 
@@ -407,9 +409,8 @@ def class_targets(loss: Loss, numbers: NDArray[np.intp], models: int = 1) -> lis
     """Return one target vector for each model: numbers of classes, or -1 and +1."""
     if isinstance(loss, Softmax):
         return [each(partial(np.asarray, dtype=np.int64), numbers)]
-    if models == 1:
-        return [each(partial(np.take, [-1.0, 1.0]), numbers)]
-    return [each(partial(np.take, signs), numbers) for signs in 2.0 * np.eye(models) - 1.0]
+    signs = [[-1.0, 1.0]] if models == 1 else 2.0 * np.eye(models) - 1.0
+    return [each(partial(np.take, own), numbers) for own in signs]
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
@@ -436,11 +437,3 @@ def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     if not right:
         raise InvalidData("y holds a label that is not in classes; list every label there.")
     return np.asarray(numbers)
-
-
-def _vector_or_none(values: Any) -> Floats | None:
-    try:
-        found = check_array(values, ensure_2d=False, dtype="float64", ensure_min_samples=0)
-        return np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return None
