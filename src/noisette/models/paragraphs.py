@@ -96,6 +96,10 @@ Unproven
 ----------
 X : array_like or sparse matrix of shape (n, d)
     Rows to classify.""",
+    "to search": """Parameters
+----------
+X : array_like or table
+    What the estimator takes.""",
     "chunk": """X : array_like or sparse matrix of shape (n, d)
     Rows of people who were in no chunk before.""",
     "no persons": """persons : None
@@ -118,7 +122,8 @@ BudgetExceeded
 
 def fill(owner: type) -> None:
     """Put the paragraphs that they name into the docstrings of a class and its own methods."""
-    for each in (owner, *vars(owner).values()):
+    for member in (owner, *vars(owner).values()):
+        each = getattr(member, "fn", member)  # of scikit-learn's `available_if`
         text = getattr(each, "__doc__", None)
         if isinstance(text, str) and "%(" in text:
             each.__doc__ = re.sub(r"^( *)%\((.+)\)$", _paragraphs, text, flags=re.M)

@@ -53,7 +53,7 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
     """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1].
 
     A regressor has `_loss` (of a target in [-1, 1]), `_recommended` (algorithm, completed facts and
-    notes, from public facts) and `_took`, which sets what was released as attributes.
+    notes, from public facts) and, where more than weights was released, `_took`.
     """
 
     _from_tables = "TableRegressor"
@@ -177,10 +177,10 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
             found: WithLimits = trained.released
             self.target_bounds_ = (found.low, found.high)
             trained = replace(trained, released=found.inner)
+        self._set_model(trained.released[0], bias)
         return self._took(ready, trained, bias)
 
     def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
-        self._set_model(trained.released[0], bias)
         return ()
 
     # --- using the model -----------------------------------------------------------------------

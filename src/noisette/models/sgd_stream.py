@@ -41,7 +41,6 @@ from noisette.models.private import retired
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_opened", "_traces", "classes_", "n_features_in_", "feature_names_in_")
 
-
 RETIRED = {
     "eta0": "the first step size is learning_rate=0.1, with a schedule ('constant', 0.1)",
     "radius": "it is the second part of regularization=(1e-4, radius)",
@@ -326,12 +325,9 @@ class _Trace:
                 owner = owner.base
             # address, shape and strides, without a reference to the array and without its type
             layout = {
-                "data": X.__array_interface__["data"],
-                "shape": X.shape,
-                "strides": X.strides,
-                "typestr": f"|V{X.itemsize}",
-                "version": 3,
-            }
+                "data": X.__array_interface__["data"], "shape": X.shape, "strides": X.strides,
+                "typestr": f"|V{X.itemsize}", "version": 3,
+            }  # fmt: skip
             self._place = SimpleNamespace(__array_interface__=layout)
         try:
             self._owner: Any = weakref.ref(owner)
