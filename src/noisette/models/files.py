@@ -54,13 +54,9 @@ _APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed 
 _LATER = {"mechanism", "loss", "sampling"}  # of a table, which files before 0.2 do not know
 _INFINITE = "infinite"  # a radius may be; JSON has no such number
 _RELEASED = ("residual_scale_", "clipped_share_")
-_POSITIVE = ("regularization", "clip_norm")  # where they are numbers
-_OLD = ("eta0", "radius", "averaging", "grouping", "verbose")  # of SGD in files before 0.2
 _PAIRS = ("learning_rate", "regularization", "released")  # where they are pairs
-_STEPS = ("PoissonRegressor", "SGDClassifier", "SGDRegressor")
 _LARGEST, _LARGEST_HEADER = 1 << 32, 1 << 10  # bytes
 _SMALL, _TIMES = 1 << 20, 20  # a member above _SMALL may be _TIMES as large as its packed form
-_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _KINDS: dict[str, tuple[type[Any], tuple[type, ...]]] = {
     "bool": (np.bool_, (bool,)),
     "int": (np.int64, (int,)),
@@ -283,7 +279,7 @@ def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
 def _filled(name: str, node: dict[str, Any]) -> Any:
     """Return the estimator without its weights."""
     parameters = dict(node["parameters"])
-    if name in _STEPS:
+    if name in ("PoissonRegressor", "SGDClassifier", "SGDRegressor"):
         parameters = _renamed(parameters)
     if isinstance(parameters.get("target_bounds"), list):
         parameters["target_bounds"] = tuple(parameters["target_bounds"])
@@ -301,7 +297,7 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
     _need(known - (_LATER if of_table else set()) <= parameters.keys() <= known)
     if of_table:
         parameters["schema"] = dict(node["schema"])
-    for key in _POSITIVE:
+    for key in ("regularization", "clip_norm"):
         if isinstance(parameters.get(key), int | float):
             _positive(parameters[key], zero=key == "regularization")
     model = kind(**parameters)
@@ -328,7 +324,8 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
 
 def _renamed(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return parameters in which what files of 0.1 have apart is one, as pairs."""
-    old = {key: parameters.pop(key) for key in _OLD if key in parameters}
+    apart = ("eta0", "radius", "averaging", "grouping", "verbose")
+    old = {key: parameters.pop(key) for key in apart if key in parameters}
     if "eta0" in old:
         returned = {True: "mean", False: "last", "auto": "auto"}[old["averaging"]]
         others = {"learning_rate": old["eta0"], "regularization": old["radius"]}
@@ -394,7 +391,8 @@ def _fits(info: zipfile.ZipInfo) -> bool:
     claimed = info.file_size
     small = claimed <= max(_SMALL, _TIMES * info.compress_size)
     readable = info.filename != _TEXT or claimed <= _files.LARGEST_TEXT
-    return info.compress_type in _PACKED and small and readable
+    known = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    return known and small and readable
 
 
 def _array(archive: zipfile.ZipFile, member: str) -> Any:

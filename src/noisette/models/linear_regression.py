@@ -102,10 +102,9 @@ class LinearRegression(LinearRegressor):
 
     def _recommended(self, public: Public) -> Recommendation:
         rounds = ROUNDS if isinstance(self.rounds, str) else int(self.rounds)
-        chosen = SufficientStatistics(rounds)
         why = "as asked" if self.rounds != "auto" else "a fixed number"
         note = f"Second moments and {rounds} rounds of residual sums ({why})."
-        return Recommendation(chosen, public, (note, MODEL_BASED))
+        return Recommendation(SufficientStatistics(rounds), public, (note, MODEL_BASED))
 
     def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
         solved, half = trained.released, self._scale[1]
@@ -193,11 +192,10 @@ class LinearRegression(LinearRegressor):
         centre = self.predict(X)
         covariance, variance = self._spread()
         X = self._cut(inputs.matrix(self, X))
-        d = X.shape[1]
         spread = np.empty(len(centre))
         for where, block in Rows(X).blocks():
             rows = np.asarray(block.toarray() if sparse.issparse(block) else block)
-            if len(covariance) > d:
+            if len(covariance) > X.shape[1]:
                 rows = np.column_stack([rows, np.ones(len(rows))])
             spread[where] = np.einsum("ij,jk,ik->i", rows, covariance, rows)
         return _around(centre, np.maximum(spread, 0.0) + variance, level)

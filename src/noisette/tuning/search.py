@@ -23,6 +23,7 @@ from noisette.core.plans.laws import RunLaw
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
 from noisette.models.private import Outlook, PrivateEstimator, Scored, retired
@@ -196,7 +197,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
                 budget.score, label="the score", epsilon=own.epsilon, delta=own.delta,
                 seeded=randomness.seeded,
             )  # fmt: skip
-            return score.noisy(model, X_test, y_test, own, scoring, randomness), model
+            return score.noisy(model, X_test, y_test, own, Passage(scoring, randomness)), model
 
         number, model = best_run(permit, randomness, run)
         return model, candidates[number], permit, (law, score, len(candidates))
@@ -233,17 +234,15 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             epsilon=self.epsilon, delta=self.delta, ledger=self.ledger, random_state=None
         )
         vars(model).pop("_least", None)
-        notes = tuple(note for note in own.notes if note != ONE_FIT)
-        model.privacy_ = permit.guarantee(
-            own.released,
-            public=(
-                *own.public,
-                f"the {count} candidates of the grid, the law of the number of runs "
-                f"({law.name}, mean {law.mean:g}) and the share {self.test_share:g} of test rows",
-            ),
-            notes=(WHOLE_SEARCH, *notes),
-            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", *score.proofs, *own.proofs),
+        told = (
+            f"the {count} candidates of the grid, the law of the number of runs "
+            f"({law.name}, mean {law.mean:g}) and the share {self.test_share:g} of test rows"
         )
+        model.privacy_ = permit.guarantee(
+            own.released, public=(*own.public, told),
+            notes=(WHOLE_SEARCH, *(note for note in own.notes if note != ONE_FIT)),
+            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", *score.proofs, *own.proofs),
+        )  # fmt: skip
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
         self.privacy_ = model.privacy_
 
