@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette import _files
+from noisette import _files, _validate
 from noisette._package import __version__
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
@@ -415,31 +415,32 @@ def _check(
     The guarantee is for the epsilon, delta and adjacency of the model's parameters, and speaks of
     its class, its norm bound and its labels.
     """
-    if not (
-        guarantee.epsilon == model.epsilon
-        and guarantee.delta in (0.0, model.delta)
-        and guarantee.adjacency is Adjacency.of(model.adjacency)
-    ):
-        raise InvalidData(
-            "the guarantee in this model file is not the one of its parameters; it was changed."
-        )
-    numbers, what = type(model).__name__ in REGRESSORS, "features"
-    outputs: tuple[int, ...] = ()
-    if not numbers:
-        given = model.classes_ if model.classes is None else model.classes
-        if _in_order(given) != list(map(repr, model.classes_.tolist())):
-            raise InvalidData("the labels in this model file are not those of its parameters.")
-        classes, what = len(model.classes_), "classes and features"
-        outputs = (1 if classes == 2 else classes,)
+    numbers = type(model).__name__ in REGRESSORS
+    labels, asked = getattr(model, "classes_", np.empty(0)), getattr(model, "classes", None)
+    outputs = () if numbers else (1 if len(labels) == 2 else len(labels),)
     names = getattr(model, "feature_names_in_", range(model.n_features_in_))
-    if not (
-        (numbers or classes >= 2)
-        and arrays["coef"].shape == (*outputs, getattr(model, "width_", model.n_features_in_))
-        and arrays["intercept"].shape == outputs
-        and all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays.values())
-        and len(names) == model.n_features_in_
-    ):
-        raise InvalidData(f"the weights in this model file do not fit its {what}.")
+    _validate.refuse(
+        (
+            guarantee.epsilon != model.epsilon
+            or guarantee.delta not in (0.0, model.delta)
+            or guarantee.adjacency is not Adjacency.of(model.adjacency),
+            "the guarantee in this model file is not the one of its parameters; it was changed.",
+        ),
+        (
+            _in_order(labels if asked is None else asked) != list(map(repr, labels.tolist())),
+            "the labels in this model file are not those of its parameters.",
+        ),
+        (
+            (not numbers and len(labels) < 2)
+            or arrays["coef"].shape != (*outputs, getattr(model, "width_", model.n_features_in_))
+            or arrays["intercept"].shape != outputs
+            or any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values())
+            or len(names) != model.n_features_in_,
+            "the weights in this model file do not fit its "
+            f"{'features' if numbers else 'classes and features'}.",
+        ),
+        kind=InvalidData,
+    )
     if not facts:
         return
     # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.

@@ -215,12 +215,11 @@ def rows(estimator: Any, X: Any, least: int) -> Any:
     return tamed(_validated(estimator, X, ensure_min_samples=least))
 
 
-def numbers(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Floats:
+def numbers(estimator: Any, X: Any, *, reset: bool) -> Floats:
     """Return columns of numbers as float64; NaN is missing, infinity is a number."""
     found = without_data(
-        validate_data, estimator, X, dtype="float64", reset=reset, ensure_all_finite=False,
-        ensure_min_samples=least,
-    )  # fmt: skip
+        validate_data, estimator, X, dtype="float64", reset=reset, ensure_all_finite=False
+    )
     return np.asarray(found)
 
 

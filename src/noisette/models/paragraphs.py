@@ -96,6 +96,10 @@ Unproven
 ----------
 X : array_like or sparse matrix of shape (n, d)
     Rows to classify.""",
+    "columns": """Returns
+-------
+ndarray of shape (n, K)
+    One column for each of ``classes_``.""",
     "to search": """Parameters
 ----------
 X : array_like or table

@@ -59,8 +59,6 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
     _from_tables = "TableRegressor"
     _refuses = ("entries", "target")
 
-    # --- public facts --------------------------------------------------------------------------
-
     def plan(
         self, n: int, d: int, *, persons: bool = False, max_rows: int | None = None
     ) -> Outlook:
@@ -182,8 +180,6 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
 
     def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
         return ()
-
-    # --- using the model -----------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         """Declare that scores on the few rows of scikit-learn's checks may be poor: noise."""

@@ -139,8 +139,6 @@ class SGDClassifier(LinearClassifier, StreamReader):
     ) -> None:
         self._keep(locals())
 
-    # --- fitting ---------------------------------------------------------------------------
-
     def fit(
         self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None,
         persons: Any = None, verbose: int = 0,
@@ -272,8 +270,6 @@ class SGDClassifier(LinearClassifier, StreamReader):
             proofs=(*loss.proofs, *weight_proofs(self.class_weight), *unit.order),
         )  # fmt: skip
 
-    # --- public facts and results ----------------------------------------------------------
-
     def _check_own(self) -> None:
         _validate.choice("loss", self.loss, classifier_losses())
         if self.norm_bound is not None or self.clip_norm is None:
@@ -284,8 +280,6 @@ class SGDClassifier(LinearClassifier, StreamReader):
     def _take(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
         self._set_model(trained.released, ready.chosen.public.loss, bias, ready.classes)
         return ()
-
-    # --- using the model -------------------------------------------------------------------
 
     predict_proba = available_if(_has_probabilities)(LogisticRegression.predict_proba)
     predict_log_proba = available_if(_has_probabilities)(LogisticRegression.predict_log_proba)

@@ -248,26 +248,24 @@ class StreamReader(LinearModel):
         return self._stream
 
     def _publish_stream(self, stream: Stream) -> None:
-        trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
-        self._publish(self._opened, trained)
+        self._publish(
+            self._opened, Trained([stream.weights()], stream.permit, stream.prepared.proofs)
+        )
 
     def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
         """Yield rows and targets of every chunk; the features are those of the first."""
-        first, traces = True, list[_Trace]()
+        traces: list[_Trace] = []
         for X, y in chunks:
             if getattr(X, "shape", (1,))[0] == 0:
                 continue  # a file may hold an empty part; sizes of chunks are public
-            rows, targets = self._chunk(X, y, first=first)
-            first = False
+            rows, targets = self._chunk(X, y, first=not traces)
             traces.append(_new(rows, traces))
             yield rows, targets
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the ledger and an open stream behind: a permit belongs to one process."""
-        state = dict(super().__getstate__())
-        for name in ("_stream", "_traces", "_opened"):
-            state.pop(name, None)
-        return state
+        left = ("_stream", "_traces", "_opened")
+        return {k: v for k, v in super().__getstate__().items() if k not in left}
 
 
 def is_stream(X: Any) -> bool:

@@ -364,8 +364,7 @@ def features_of(estimator: Any, X: Any) -> Any:
     """Return the rows as a matrix of numbers; X has a `Frame` where the estimator takes cells."""
     if not isinstance(X, Frame):
         return X if sparse.issparse(X) else _filled(np.asarray(X, dtype=float).reshape(len(X), -1))
-    columns = estimator._read_schema(target=False).columns
-    used = [column for column in columns if column.used]
+    used = [column for column in estimator._read_schema(target=False).columns if column.used]
     return np.hstack([(_number if c.reading.word else _levels)(X, c.name) for c in used])
 
 

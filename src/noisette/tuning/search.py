@@ -133,8 +133,6 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     ) -> None:
         self._keep(locals())
 
-    # --- fitting -------------------------------------------------------------------------------
-
     def fit(self, X: Any, y: Any) -> "PrivateSearch":
         """Search privately and return the search; one charge, before the first look.
 
@@ -282,13 +280,14 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     ) -> Any:
         """Return an unfitted candidate with the budget of one run."""
         model = clone(self.estimator)
-        ours = {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": self.adjacency}
-        names = model.get_params()
-        if self.population is not None and "population" in names:
+        ours = {
+            "epsilon": budget.epsilon, "delta": budget.delta, "adjacency": self.adjacency,
+            "random_state": None, "verbose": 0, "checkpoint": None,
+        }  # fmt: skip
+        if self.population is not None:
             ours["population"] = sizes(int(self.population), float(self.test_share))[0]
-        ours |= {name: value for name, value in (("verbose", 0), ("checkpoint", None))
-                 if name in names}  # fmt: skip
-        model.set_params(**parameters, **ours, random_state=None)
+        known = model.get_params()
+        model.set_params(**parameters, **{k: v for k, v in ours.items() if k in known})
         model.ledger = ledger
         if not budget.adjacency.size_is_public:
             model._least = 0  # proof: PARALLEL-GROUPS: a run on nobody has a law too
@@ -305,8 +304,6 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             return list(map(_of_records, map(ask, models)))
 
         return run_budget(plans, score.plan, law, self._whole)
-
-    # --- public facts --------------------------------------------------------------------------
 
     def plan(self, n: int, d: int | None = None) -> Outlook:
         """Return what ``fit`` on n rows would charge, from public facts alone.
@@ -350,8 +347,6 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             ),
         )  # fmt: skip
 
-    # --- using the model -----------------------------------------------------------------------
-
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the labels that the best model gives.
 
@@ -371,10 +366,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
 
         %(to search)
 
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One column for each of ``classes_``.
+        %(columns)
 
         """
         return np.asarray(self._best().predict_proba(X))
