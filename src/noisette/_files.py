@@ -48,9 +48,8 @@ _DAY = 86_400
 
 def carried(name: str) -> str:
     """Return the text of a file that travels; a checkout reads it at its own place."""
-    here = Path(__file__).resolve()
-    copy = here.with_name(name)
-    place = copy if copy.exists() else here.parents[2] / CARRIED[name]
+    copy = Path(__file__).resolve().with_name(name)
+    place = copy if copy.exists() else copy.parents[2] / CARRIED[name]
     return place.read_text(encoding="utf-8")
 
 

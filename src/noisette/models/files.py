@@ -327,17 +327,18 @@ def _renamed(parameters: dict[str, Any]) -> dict[str, Any]:
     apart = ("eta0", "radius", "averaging", "grouping", "verbose")
     old = {key: parameters.pop(key) for key in apart if key in parameters}
     if "eta0" in old:
-        returned = {True: "mean", False: "last", "auto": "auto"}[old["averaging"]]
-        others = {"learning_rate": old["eta0"], "regularization": old["radius"]}
-        for key, other in {**others, "released": returned}.items():
+        others = {
+            "learning_rate": old["eta0"], "regularization": old["radius"],
+            "released": {True: "mean", False: "last", "auto": "auto"}[old["averaging"]],
+        }  # fmt: skip
+        for key, other in others.items():
             if other != "auto":
                 parameters[key] = [parameters[key], other]
     if old.get("grouping") == "batches":
         parameters["sampling"] = "levels"
     for key in _PAIRS:
         if isinstance(parameters.get(key), list):
-            pair = [math.inf if part == _INFINITE else part for part in parameters[key]]
-            parameters[key] = tuple(pair)
+            parameters[key] = tuple(math.inf if p == _INFINITE else p for p in parameters[key])
     return parameters
 
 
@@ -410,11 +411,7 @@ def _array(archive: zipfile.ZipFile, member: str) -> Any:
 def _check(
     model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]], *, facts: bool
 ) -> None:
-    """Refuse parts that contradict each other; with `facts`, also in their words.
-
-    The guarantee is for the epsilon, delta and adjacency of the model's parameters, and speaks of
-    its class, its norm bound and its labels.
-    """
+    """Refuse parts that contradict each other; with `facts`, also in their words."""
     numbers = type(model).__name__ in REGRESSORS
     labels, asked = getattr(model, "classes_", np.empty(0)), getattr(model, "classes", None)
     outputs = () if numbers else (1 if len(labels) == 2 else len(labels),)

@@ -324,8 +324,7 @@ def label_vector(y: Any) -> NDArray[Any]:
 
 def _check_told_apart(y: NDArray[Any]) -> None:
     """Refuse numbers with a point that may be several labels: one makes such of all others."""
-    size = np.abs(y[np.isfinite(y)])
-    if bool(np.any(size >= 2.0 ** (np.finfo(y.dtype).nmant + 1))):
+    if bool(np.any(np.abs(y[np.isfinite(y)]) >= 2.0 ** (np.finfo(y.dtype).nmant + 1))):
         raise InvalidData(UNTOLD.format("y"))
 
 
@@ -413,14 +412,11 @@ def class_targets(loss: Loss, numbers: NDArray[np.intp], models: int = 1) -> lis
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of every label in `classes`; refuse others without naming them.
-
-    By comparison where both are numbers, else one by one.
-    """
+    """Return the position of every label in `classes`; refuse others without naming them."""
     if y.dtype.kind == "f":
         _check_told_apart(y)
     numbers: Any
-    if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
+    if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":  # one by one
         position = {label: i for i, label in enumerate(classes.tolist())}
         try:
             numbers = np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)

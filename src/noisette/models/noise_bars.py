@@ -62,8 +62,6 @@ class NoiseBars:
         """Whether all numbers are the same."""
         return isinstance(other, NoiseBars) and self.to_dict() == other.to_dict()
 
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def says(self) -> str:
         """The sentence that goes with the numbers."""

@@ -52,6 +52,10 @@ target_bounds_ : tuple of float
     What is promised about ``coef_`` and ``intercept_``.""",
     "rows": """X : array_like or sparse matrix of shape (n, d)
     Rows longer than ``norm_bound`` are scaled down to it.""",
+    "rows or stream": """X : array_like, sparse matrix or stream
+    A matrix of n rows, those longer than ``norm_bound`` scaled down to it; or a stream: an
+    iterator of pairs (X, y), of Arrow record batches, or of paths of Parquet files (a path
+    or a list of paths), read once in constant memory.""",
     "persons": """persons : array_like of shape (n,) or Persons, optional
     Whose row each row is, by any identifier. The guarantee is then about persons with
     all their rows, whose weights add up to one; the number of rows is private, and

@@ -147,10 +147,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
         Parameters
         ----------
-        X : array_like, sparse matrix or stream
-            A matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record
-            batches, or of paths of Parquet files (a path or a list of paths), read once in
-            constant memory.
+        %(rows or stream)
         y : array_like of shape (n,) or str, optional
             The labels; for Arrow and Parquet streams the name of the label column (None: the
             last).
@@ -262,9 +259,8 @@ class SGDClassifier(LinearClassifier, StreamReader):
         public = self._described(X.shape[1], loss, adjacency, unit, self.population)
         chosen = self._recommended(public, len(classes), levels)
         told = () if levels is None else level_notes(levels, adjacency)
-        weights = unit.share(weights)
         return self._ready_for_steps(
-            chosen, X, inputs.class_targets(loss, numbers), weights, unit,
+            chosen, X, inputs.class_targets(loss, numbers), unit.share(weights), unit,
             labels_fact(classes, given=self.classes is not None), classes=classes,
             weighed=sample_weight is not None, notes=(*chosen.notes, *told),
             proofs=(*loss.proofs, *weight_proofs(self.class_weight), *unit.order),

@@ -201,10 +201,7 @@ class StreamReader(LinearModel):
             raise
 
     def _chunk(self, X: Any, y: Any, *, first: bool) -> tuple[Any, NDArray[Any]]:
-        """Return rows and targets of a chunk; a later one is checked against the first's features.
-
-        A first chunk in partitions is refused before anything is charged.
-        """
+        """Return rows and targets of a chunk; a later one has the features of the first."""
         if not first:
             rows, labels = inputs.matrix(self, X), inputs.label_vector(y)
             if labels.ndim != 1 or len(labels) != rows.shape[0]:

@@ -298,12 +298,10 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         score: RunScore,
     ) -> RunBudget:  # fmt: skip
         """Return the budget of one run; `ask` has a candidate prepare its plan, or show it."""
-
-        def plans(own: PublicBudget) -> list[Plan]:
-            models = [self._candidate(each, own) for each in candidates]
-            return list(map(_of_records, map(ask, models)))
-
-        return run_budget(plans, score.plan, law, self._whole)
+        return run_budget(
+            lambda own: [_of_records(ask(self._candidate(each, own))) for each in candidates],
+            score.plan, law, self._whole,
+        )  # fmt: skip
 
     def plan(self, n: int, d: int | None = None) -> Outlook:
         """Return what ``fit`` on n rows would charge, from public facts alone.
