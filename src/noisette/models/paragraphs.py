@@ -55,7 +55,8 @@ target_bounds_ : tuple of float
     "rows or stream": """X : array_like, sparse matrix or stream
     A matrix of n rows, those longer than ``norm_bound`` scaled down to it; or a stream: an
     iterator of pairs (X, y), of Arrow record batches, or of paths of Parquet files (a path
-    or a list of paths), read once in constant memory.""",
+    or a list of paths), read once in constant memory; its chunks after the first are checked
+    as they come, when all is charged.""",
     "persons": """persons : array_like of shape (n,) or Persons, optional
     Whose row each row is, by any identifier. The guarantee is then about persons with
     all their rows, whose weights add up to one; the number of rows is private, and
@@ -71,8 +72,7 @@ self
 InvalidParameter
     If a parameter of the estimator is out of range; nothing is charged.
 InvalidData
-    If X, y or a vector has the wrong shape or entries; nothing is charged. In a stream, chunks
-    after the first are checked as they come.
+    If X, y or a vector has the wrong shape or entries; nothing is charged.
 Unproven
     If no theorem covers the parameters together; nothing is charged.
 BudgetExceeded
@@ -108,6 +108,10 @@ ndarray of shape (n, K)
 ----------
 X : array_like or table
     What the estimator takes.""",
+    "one charge": """The first call charges the ledger once for the whole stream: everybody is in
+one chunk and one batch, so more chunks cost nothing (parallel composition). Nothing is kept of a
+chunk; the last batch of each may be smaller. Handing in the same object twice is refused; a second
+pass over the same people is another ``fit``, with its own charge.""",
     "chunk": """X : array_like or sparse matrix of shape (n, d)
     Rows of people who were in no chunk before.""",
     "no persons": """persons : None

@@ -179,11 +179,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     ) -> "SGDClassifier":
         """Train on one more chunk of **new** people and return the estimator.
 
-        The first call charges the ledger once for the whole stream: everybody is in one chunk and
-        one batch, so more chunks cost nothing (parallel composition). ``classes`` (here at the
-        first call, or in the constructor) must list all labels. Nothing is kept of a chunk; the
-        last batch of each may be smaller. Handing in the same object twice is refused; a second
-        pass over the same people is another ``fit``, with its own charge.
+        %(one charge)
 
         Parameters
         ----------

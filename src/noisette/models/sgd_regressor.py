@@ -141,9 +141,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
     def partial_fit(self, X: Any, y: Any, persons: Any = None) -> "SGDRegressor":
         """Train on one more chunk of *new people*.
 
-        The first call charges the ledger once for the whole stream: everybody is in one chunk and
-        one batch, so more chunks cost nothing (parallel composition). Nothing is kept of a chunk;
-        the last batch of each may be smaller. Handing in the same object twice is refused.
+        %(one charge)
 
         Parameters
         ----------

@@ -136,6 +136,8 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     def fit(self, X: Any, y: Any) -> "PrivateSearch":
         """Search privately and return the search; one charge, before the first look.
 
+        A schema that names persons with several rows is refused: no theorem covers it.
+
         Parameters
         ----------
         X : array_like or table
@@ -143,21 +145,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         y : array_like of shape (n,)
             The labels.
 
-        Returns
-        -------
-        self
-            The fitted search.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the search or of a candidate is out of range; nothing is charged.
-        InvalidData
-            If X or y has the wrong shape or entries; nothing is charged.
-        Unproven
-            If the estimator's schema names persons with several rows; nothing is charged.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+        %(fitted, refusals)
 
         """
         with self._all_or_nothing(X), warnings.catch_warnings():
@@ -313,17 +301,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         d : int, optional
             The number of features, where the estimator's own ``plan`` asks for it.
 
-        Returns
-        -------
-        Outlook
-            The plan, its epsilon, the budget of one run, memory and time to expect.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the search or of a candidate is out of range.
-        Unproven
-            If the estimator's schema names persons with several rows.
+        %(outlook)
 
         """
         candidates, law, score, ledger, _ = self._check_public()
