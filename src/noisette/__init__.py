@@ -104,10 +104,8 @@ class _Rooms(MetaPathFinder, Loader):
         module.__spec__ = module.__spec__.loader_state  # it ran under its own name, and keeps it
 
 
-sys.meta_path.insert(
-    0, _Rooms()
-)  # before a search of the room's own folder, which would find a second copy
-
+# before a search of the room's own folder, which would find a second copy
+sys.meta_path.insert(0, _Rooms())
 
 __getattr__ = lazily(__name__, _NAMES, _ROOMS)
 

@@ -23,6 +23,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from io import FileIO
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -47,9 +48,8 @@ _DAY = 86_400
 
 def carried(name: str) -> str:
     """Return the text of a file that travels; a checkout reads it at its own place."""
-    here = Path(__file__).resolve()
-    copy = here.with_name(name)
-    place = copy if copy.exists() else here.parents[2] / CARRIED[name]
+    copy = Path(__file__).resolve().with_name(name)
+    place = copy if copy.exists() else copy.parents[2] / CARRIED[name]
     return place.read_text(encoding="utf-8")
 
 
@@ -111,8 +111,7 @@ def sync_folder(path: Path) -> None:
 def opened(path: str | os.PathLike[str], mode: str = "rb", most: int | None = None) -> FileIO:
     """Open an ordinary file, unbuffered; a pipe or device would block, or never end."""
     # Asked of what was opened, and opened without waiting for somebody at a pipe's other end.
-    waiting, binary = getattr(os, "O_NONBLOCK", 0), getattr(os, "O_BINARY", 0)
-    more = waiting | binary
+    more = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     file = FileIO(path, mode, opener=lambda name, flags: os.open(name, flags | more))
     try:
         status = os.fstat(file.fileno())
@@ -168,20 +167,20 @@ def from_json(text: str | bytes) -> Any:
         raise ValueError from None
     level = [node]
     for _ in range(_DEEPEST):
-        inside: list[Any] = []
-        ended = True
-        for each in level:
-            if isinstance(each, dict | list):
-                inside += each.values() if isinstance(each, dict) else each
-                ended = False
-            elif isinstance(each, float | int):
-                most = math.inf if isinstance(each, float) else _LARGEST_WHOLE
-                if not abs(each) < most:  # nor is NaN
-                    raise ValueError
-        if ended:
+        if not all(map(_is_honest, level)):
+            raise ValueError
+        nests = [each for each in level if isinstance(each, dict | list)]
+        if not nests:
             return node
-        level = inside
+        inside = (each.values() if isinstance(each, dict) else each for each in nests)
+        level = list(chain.from_iterable(inside))
     raise ValueError
+
+
+def _is_honest(value: Any) -> bool:
+    """Whether a value is no number, or one of an honest size; NaN is not."""
+    most = _LARGEST_WHOLE if isinstance(value, int) else math.inf
+    return not isinstance(value, float | int) or abs(value) < most
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

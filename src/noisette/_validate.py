@@ -121,8 +121,9 @@ def choice(name: str, value: object, allowed: Iterable[str]) -> str:
     """Return `value` if it is one of the `allowed` names."""
     names = list(allowed)
     if not isinstance(value, str) or value not in names:
-        listed = ", ".join(map(repr, names))
-        raise InvalidParameter(f"{name} must be one of {listed}; got {shown(value)}.")
+        raise InvalidParameter(
+            f"{name} must be one of {', '.join(map(repr, names))}; got {shown(value)}."
+        )
     return value
 
 

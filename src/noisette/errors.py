@@ -147,15 +147,7 @@ class RankFailed(NoisetteError, RuntimeError):
 
 
 class ClusterFailed(NoisetteError, RuntimeError):
-    """The workers of a cluster could not finish their part. Next: as the text says.
-
-    Examples
-    --------
-    >>> from noisette.errors import ClusterFailed, NoisetteError
-    >>> issubclass(ClusterFailed, NoisetteError)
-    True
-
-    """
+    """The workers of a cluster could not finish their part. Next: as the text says."""
 
 
 class MissingExtra(NoisetteError, ImportError):
@@ -187,13 +179,6 @@ class PrivacyWarning(UserWarning):
 
     Issued once in a process for each of: a seed, the second fit of clones of one estimator without
     a ledger, and an exact score of the very rows that were fitted.
-
-    Examples
-    --------
-    >>> from noisette.errors import PrivacyWarning
-    >>> issubclass(PrivacyWarning, UserWarning)
-    True
-
     """
 
 

@@ -43,7 +43,9 @@ CHECKED = {
 INHERITED = {"PR01", "RT01", "YD01", "SS02", "SS05"}
 
 NO_EXAMPLE = {
+    "ClusterFailed": "raised where workers of a cluster fail, and here are none",
     "MissingExtra": "raised where an optional package is absent, and here none is",
+    "PrivacyWarning": "issued once in a process, perhaps before the example runs",
     "RankFailed": "raised in a training of several processes",
 }
 

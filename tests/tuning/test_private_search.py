@@ -39,6 +39,7 @@ from noisette.errors import (
     PermitError,
     Unproven,
 )
+from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tuning.budget import divided, taken
 from noisette.tuning.scores import SCORES
@@ -371,7 +372,6 @@ def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(
         crossed.append(bounded)
         return bounded.value
 
-    monkeypatch.setattr("noisette.tuning.scores.release", seen)
     monkeypatch.setattr("noisette.fitting.algorithms.passage.release", seen)
     score, model = SCORES[name](), Says([0.001, 0.4, 0.999])
     cells = [(row, label) for row in range(3) for label in (0, 1)]
@@ -379,7 +379,7 @@ def test_one_person_moves_a_score_by_its_bound_and_some_person_attains_it(
 
     def value(people):
         rows, labels = (np.array(part, dtype=int) for part in zip(*people, strict=True))
-        score.noisy(model, rows, labels, budget, None, None)
+        score.noisy(model, rows, labels, budget, Passage(None, None))
         return crossed.pop()
 
     base, moved = [cells[1], cells[4], cells[2]], 0.0
@@ -400,7 +400,7 @@ def scored(name, model, X, y, relation=REPLACE_ONE, seed=0, epsilon=1.0, delta=1
     permit = Ledger(epsilon, delta, adjacency=relation).charge(
         score.plan(budget), label="a score", delta=delta, epsilon=epsilon
     )
-    return score.noisy(model, X, y, budget, permit, Randomness.from_seed(seed))
+    return score.noisy(model, X, y, budget, Passage(permit, Randomness.from_seed(seed)))
 
 
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
@@ -540,10 +540,9 @@ def test_a_candidate_that_tests_by_itself_is_refused():
 def test_a_test_row_without_a_probability_has_the_worst_number():
     """One person's row must not be able to stop the search, nor to move the sum by more than 1."""
     p = np.array([0.9, np.nan, 0.8])
-    score = SCORES["log-loss"]()
-    value = score.bounded(Says(p), np.arange(3), np.ones(3, int), REPLACE_ONE, pure=True).value
-    rest = score.bounded(Says(p[::2]), np.arange(2), np.ones(2, int), REPLACE_ONE, pure=True).value
-    assert value == rest
+    value = scored("log-loss", Says(p), np.arange(3), np.ones(3, int), delta=0.0)
+    rest = scored("log-loss", Says(p[::2]), np.arange(2), np.ones(2, int), delta=0.0)
+    assert value == rest  # the same noise on the same sum
 
 
 def test_clones_share_the_ledger_and_pickles_leave_it():

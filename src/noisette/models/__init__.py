@@ -23,12 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 _HOMES = {
-    "HuberRegressor": "huber_regressor",
-    "LinearRegression": "linear_regression",
-    "LinearSVC": "logistic_regression",
-    "LogisticRegression": "logistic_regression",
-    "PoissonRegressor": "poisson_regressor",
-    "SGDClassifier": "sgd",
+    "HuberRegressor": "huber_regressor", "LinearRegression": "linear_regression",
+    "LinearSVC": "logistic_regression", "LogisticRegression": "logistic_regression",
+    "PoissonRegressor": "poisson_regressor", "SGDClassifier": "sgd",
     "SGDRegressor": "sgd_regressor",
-}
+}  # fmt: skip
 __getattr__ = lazily(__name__, _HOMES, {})

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from noisette import _files
+from noisette import _files, _validate
 from noisette._package import __version__
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
@@ -54,13 +54,9 @@ _APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed 
 _LATER = {"mechanism", "loss", "sampling"}  # of a table, which files before 0.2 do not know
 _INFINITE = "infinite"  # a radius may be; JSON has no such number
 _RELEASED = ("residual_scale_", "clipped_share_")
-_POSITIVE = ("regularization", "clip_norm")  # where they are numbers
-_OLD = ("eta0", "radius", "averaging", "grouping", "verbose")  # of SGD in files before 0.2
 _PAIRS = ("learning_rate", "regularization", "released")  # where they are pairs
-_STEPS = ("PoissonRegressor", "SGDClassifier", "SGDRegressor")
 _LARGEST, _LARGEST_HEADER = 1 << 32, 1 << 10  # bytes
 _SMALL, _TIMES = 1 << 20, 20  # a member above _SMALL may be _TIMES as large as its packed form
-_PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _KINDS: dict[str, tuple[type[Any], tuple[type, ...]]] = {
     "bool": (np.bool_, (bool,)),
     "int": (np.int64, (int,)),
@@ -101,23 +97,20 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
     """
     name = type(model).__name__
-    if MODELS.get(name) is None or not type(model).__module__.startswith(MODELS[name]):
+    if name not in MODELS or not type(model).__module__.startswith(MODELS[name]):
         raise InvalidParameter(f"save stores {', '.join(MODELS)}; got an object of type {name}.")
     if not hasattr(model, "privacy_"):
         raise InvalidParameter(f"this {name} is not fitted; call fit before save.")
     arrays = {"coef": np.asarray(model.coef_), "intercept": np.asarray(model.intercept_)}
     given = {k: v for k, v in model.get_params(deep=False).items() if k not in _NOT_STORED}
-    changed = False
     try:
         type(model)(**given)._check_public()
         _check(model, model.privacy_, arrays, facts=True)
     except NoisetteError:  # what `load` would refuse, in words about a file
-        changed = True
-    if changed:
         raise InvalidParameter(
             "the parameters of this model are not those it was fitted with, so its guarantee does "
             "not speak of them; fit it again, or set them back, before save."
-        )
+        ) from None
     text = {
         "noisette_model": FORMAT,
         "version": __version__,
@@ -130,11 +123,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "noise": model._bars.to_dict() if hasattr(model, "_bars") else None,
         "guarantee": model.privacy_.to_dict(),
     }
-    if type(model).__name__ in REGRESSORS:  # its limits, and what intervals need
+    if name in REGRESSORS:  # its limits, and what intervals need
         text["bounds"] = list(map(float, getattr(model, "target_bounds_", model.target_bounds)))
-        held, variance = getattr(model, "_covariance", None), getattr(model, "_variance", None)
-        spread = None if held is None else {"covariance": held.tolist(), "variance": variance}
-        text["spread"] = spread
+        held = getattr(model, "_covariance", None)
+        text["spread"] = (
+            None if held is None else {"covariance": held.tolist(), "variance": model._variance}
+        )
         text["released"] = {k: float(getattr(model, k)) for k in _RELEASED if hasattr(model, k)}
     else:
         text["classes"] = _described(np.asarray(model.classes_))
@@ -165,8 +159,7 @@ def _seal(text: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
 
     It has no secret, so it does not stop somebody who forges a file on purpose.
     """
-    unsealed = dict(text)
-    unsealed.pop("seal", None)
+    unsealed = {key: value for key, value in text.items() if key != "seal"}
     sealed = hashlib.sha256(json.dumps(unsealed, sort_keys=True).encode())
     for name in _ARRAYS:
         sealed.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
@@ -195,10 +188,8 @@ def _plain(key: str, value: Any) -> Any:
 
 def _described(labels: NDArray[Any]) -> dict[str, Any]:
     """Return labels as a list with their kind, so that they come back with the same type."""
-    kind = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "O": "object"}.get(
-        labels.dtype.kind
-    )
-    values = labels.tolist()
+    kinds = {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "str", "O": "object"}
+    kind, values = kinds.get(labels.dtype.kind), labels.tolist()
     if kind is None or not all(isinstance(each, bool | int | float | str) for each in values):
         raise InvalidParameter("labels must be numbers or texts to be stored in a model file.")
     return {"kind": kind, "values": values}
@@ -270,19 +261,17 @@ def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
     _check(model, guarantee, arrays, facts=node.get("version") == __version__)
     if node.get("seal") != _seal(node, arrays):
         raise InvalidData("this model file was changed after it was saved; use the original.")
-    model.coef_, model.intercept_, model.privacy_ = arrays["coef"], arrays["intercept"], guarantee
-    if name in REGRESSORS:
-        model.intercept_ = float(model.intercept_)
+    numbers, model.coef_, model.privacy_ = name in REGRESSORS, arrays["coef"], guarantee
+    model.intercept_ = float(arrays["intercept"]) if numbers else arrays["intercept"]
+    changed = "the {} in this model file do not fit its {}; it was changed."
     if node.get("noise") is not None:
         from noisette.models.noise_bars import read_noise_bars
 
-        wrong = "the noise bars in this model file do not fit its weights; it was changed."
-        with _files.understood(wrong):
+        with _files.understood(changed.format("noise bars", "weights")):
             model._bars = read_noise_bars(node["noise"], model)
     if "test" in node:
-        wrong = "the test scores in this model file do not fit its model; it was changed."
-        with _files.understood(wrong):
-            classes = None if name in REGRESSORS else model.classes_.tolist()
+        with _files.understood(changed.format("test scores", "model")):
+            classes = None if numbers else model.classes_.tolist()
             model.test_ = restored(node["test"], classes, guarantee)
     return model
 
@@ -290,7 +279,7 @@ def _made(node: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Any:
 def _filled(name: str, node: dict[str, Any]) -> Any:
     """Return the estimator without its weights."""
     parameters = dict(node["parameters"])
-    if name in _STEPS:
+    if name in ("PoissonRegressor", "SGDClassifier", "SGDRegressor"):
         parameters = _renamed(parameters)
     if isinstance(parameters.get("target_bounds"), list):
         parameters["target_bounds"] = tuple(parameters["target_bounds"])
@@ -308,7 +297,7 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
     _need(known - (_LATER if of_table else set()) <= parameters.keys() <= known)
     if of_table:
         parameters["schema"] = dict(node["schema"])
-    for key in _POSITIVE:
+    for key in ("regularization", "clip_norm"):
         if isinstance(parameters.get(key), int | float):
             _positive(parameters[key], zero=key == "regularization")
     model = kind(**parameters)
@@ -319,8 +308,7 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         model.classes_ = _labels(node["classes"])
     model.n_features_in_ = node["features"]
     names = list(node["feature_names"])
-    _need(set(map(type, names)) <= {str})
-    _need(type(model.n_features_in_) is int and model.n_features_in_ >= 1)
+    _need({*map(type, names)} <= {str} and type(node["features"]) is int and node["features"] >= 1)
     if of_table:
         model._restore(parameters["schema"], node.get("bars"), node.get("pairs"))
         if "pairs" in takes and model.pairs_:
@@ -336,19 +324,21 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
 
 def _renamed(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return parameters in which what files of 0.1 have apart is one, as pairs."""
-    old = {key: parameters.pop(key) for key in _OLD if key in parameters}
+    apart = ("eta0", "radius", "averaging", "grouping", "verbose")
+    old = {key: parameters.pop(key) for key in apart if key in parameters}
     if "eta0" in old:
-        returned = {True: "mean", False: "last", "auto": "auto"}[old["averaging"]]
-        others = {"learning_rate": old["eta0"], "regularization": old["radius"]}
-        for key, other in {**others, "released": returned}.items():
+        others = {
+            "learning_rate": old["eta0"], "regularization": old["radius"],
+            "released": {True: "mean", False: "last", "auto": "auto"}[old["averaging"]],
+        }  # fmt: skip
+        for key, other in others.items():
             if other != "auto":
                 parameters[key] = [parameters[key], other]
     if old.get("grouping") == "batches":
         parameters["sampling"] = "levels"
     for key in _PAIRS:
         if isinstance(parameters.get(key), list):
-            pair = [math.inf if part == _INFINITE else part for part in parameters[key]]
-            parameters[key] = tuple(pair)
+            parameters[key] = tuple(math.inf if p == _INFINITE else p for p in parameters[key])
     return parameters
 
 
@@ -389,8 +379,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
         zipfile.ZipFile(file) as archive,
     ):
         wanted = [_TEXT, *(f"{name}.npy" for name in _ARRAYS)]
-        _need(sorted(archive.namelist()) == sorted(wanted))
-        _need(all(map(_fits, archive.infolist())))
+        _need(sorted(archive.namelist()) == sorted(wanted) and all(map(_fits, archive.infolist())))
         # with a number: `read()` alone unpacks all there is and only then looks at the claimed size
         with archive.open(_TEXT) as packed:
             text = _files.from_json(packed.read(archive.getinfo(_TEXT).file_size))
@@ -403,7 +392,8 @@ def _fits(info: zipfile.ZipInfo) -> bool:
     claimed = info.file_size
     small = claimed <= max(_SMALL, _TIMES * info.compress_size)
     readable = info.filename != _TEXT or claimed <= _files.LARGEST_TEXT
-    return info.compress_type in _PACKED and small and readable
+    known = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    return known and small and readable
 
 
 def _array(archive: zipfile.ZipFile, member: str) -> Any:
@@ -421,36 +411,33 @@ def _array(archive: zipfile.ZipFile, member: str) -> Any:
 def _check(
     model: Any, guarantee: Guarantee, arrays: dict[str, NDArray[np.float64]], *, facts: bool
 ) -> None:
-    """Refuse parts that contradict each other; with `facts`, also in their words.
-
-    The guarantee is for the epsilon, delta and adjacency of the model's parameters, and speaks of
-    its class, its norm bound and its labels.
-    """
-    if not (
-        guarantee.epsilon == model.epsilon
-        and guarantee.delta in (0.0, model.delta)
-        and guarantee.adjacency is Adjacency.of(model.adjacency)
-    ):
-        raise InvalidData(
-            "the guarantee in this model file is not the one of its parameters; it was changed."
-        )
-    numbers, what = type(model).__name__ in REGRESSORS, "features"
-    outputs: tuple[int, ...] = ()
-    if not numbers:
-        given = model.classes_ if model.classes is None else model.classes
-        if _in_order(given) != list(map(repr, model.classes_.tolist())):
-            raise InvalidData("the labels in this model file are not those of its parameters.")
-        classes, what = len(model.classes_), "classes and features"
-        outputs = (1 if classes == 2 else classes,)
+    """Refuse parts that contradict each other; with `facts`, also in their words."""
+    numbers = type(model).__name__ in REGRESSORS
+    labels, asked = getattr(model, "classes_", np.empty(0)), getattr(model, "classes", None)
+    outputs = () if numbers else (1 if len(labels) == 2 else len(labels),)
     names = getattr(model, "feature_names_in_", range(model.n_features_in_))
-    if not (
-        (numbers or classes >= 2)
-        and arrays["coef"].shape == (*outputs, getattr(model, "width_", model.n_features_in_))
-        and arrays["intercept"].shape == outputs
-        and all(a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays.values())
-        and len(names) == model.n_features_in_
-    ):
-        raise InvalidData(f"the weights in this model file do not fit its {what}.")
+    _validate.refuse(
+        (
+            guarantee.epsilon != model.epsilon
+            or guarantee.delta not in (0.0, model.delta)
+            or guarantee.adjacency is not Adjacency.of(model.adjacency),
+            "the guarantee in this model file is not the one of its parameters; it was changed.",
+        ),
+        (
+            _in_order(labels if asked is None else asked) != list(map(repr, labels.tolist())),
+            "the labels in this model file are not those of its parameters.",
+        ),
+        (
+            (not numbers and len(labels) < 2)
+            or arrays["coef"].shape != (*outputs, getattr(model, "width_", model.n_features_in_))
+            or arrays["intercept"].shape != outputs
+            or any(a.dtype != np.float64 or not np.isfinite(a).all() for a in arrays.values())
+            or len(names) != model.n_features_in_,
+            "the weights in this model file do not fit its "
+            f"{'features' if numbers else 'classes and features'}.",
+        ),
+        kind=InvalidData,
+    )
     if not facts:
         return
     # Here, not above: whoever saves or loads needs scikit-learn, whoever imports this does not.

@@ -94,6 +94,5 @@ class HuberRegressor(LinearRegressor):
         )  # fmt: skip
 
     def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
-        self._set_model(trained.released[0], bias)
         self._bars = bars_of_fit(self, trained, ready.chosen, bias, self._scale[1])
         return ()

@@ -115,12 +115,16 @@ def rows_and_targets(
     return X, each(finite_numbers, y) if numbers else y
 
 
-def finite_numbers(y: Any) -> Floats:
-    """Return targets as a vector of finite numbers."""
-    target = _vector_or_none(y)
-    if target is None:  # raised here, so that the original does not travel along as the context
-        raise InvalidData("y must be a vector of finite numbers, one for each row of X.")
-    return target
+def finite_numbers(y: Any, name: str = "y", shape: tuple[int, ...] | None = None) -> Floats:
+    """Return targets, or what else there is of every row, as a vector of finite numbers."""
+    try:
+        found = check_array(y, ensure_2d=False, dtype="float64", ensure_min_samples=0)
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    # raised here, so that the original does not travel along as the context
+    if found is None or shape not in (None, found.shape):
+        raise InvalidData(f"{name} must be a vector of finite numbers, one for each row of X.")
+    return np.asarray(found, dtype=np.float64)
 
 
 # --- rows in partitions --------------------------------------------------------------------------
@@ -211,12 +215,11 @@ def rows(estimator: Any, X: Any, least: int) -> Any:
     return tamed(_validated(estimator, X, ensure_min_samples=least))
 
 
-def numbers(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Floats:
+def numbers(estimator: Any, X: Any, *, reset: bool) -> Floats:
     """Return columns of numbers as float64; NaN is missing, infinity is a number."""
     found = without_data(
-        validate_data, estimator, X, dtype="float64", reset=reset, ensure_all_finite=False,
-        ensure_min_samples=least,
-    )  # fmt: skip
+        validate_data, estimator, X, dtype="float64", reset=reset, ensure_all_finite=False
+    )
     return np.asarray(found)
 
 
@@ -321,8 +324,7 @@ def label_vector(y: Any) -> NDArray[Any]:
 
 def _check_told_apart(y: NDArray[Any]) -> None:
     """Refuse numbers with a point that may be several labels: one makes such of all others."""
-    size = np.abs(y[np.isfinite(y)])
-    if bool(np.any(size >= 2.0 ** (np.finfo(y.dtype).nmant + 1))):
+    if bool(np.any(np.abs(y[np.isfinite(y)]) >= 2.0 ** (np.finfo(y.dtype).nmant + 1))):
         raise InvalidData(UNTOLD.format("y"))
 
 
@@ -367,14 +369,12 @@ def vector(
     """Return n public or sensitive numbers in [low, high]; `cap` names the parameter `high`."""
     if np.isscalar(values) or values is None:
         values = np.full(n, values)
-    checked = _vector_or_none(values)
-    if checked is None or checked.shape != (n,):
-        raise InvalidData(f"{name} must be a vector of finite numbers, one for each row of X.")
+    checked = finite_numbers(values, name, (n,))
     if not bool(np.all((checked >= low) & (checked <= high))):
-        most = f"{high:g}; clip it first."
-        if cap is not None:
-            most = f"{cap}={high:g}; clip it first, or raise {cap}."
-        raise InvalidData(f"{name} must lie between {low:g} and {most}")
+        named, raised = ("", "") if cap is None else (f"{cap}=", f", or raise {cap}")
+        raise InvalidData(
+            f"{name} must lie between {low:g} and {named}{high:g}; clip it first{raised}."
+        )
     return checked
 
 
@@ -407,20 +407,16 @@ def class_targets(loss: Loss, numbers: NDArray[np.intp], models: int = 1) -> lis
     """Return one target vector for each model: numbers of classes, or -1 and +1."""
     if isinstance(loss, Softmax):
         return [each(partial(np.asarray, dtype=np.int64), numbers)]
-    if models == 1:
-        return [each(partial(np.take, [-1.0, 1.0]), numbers)]
-    return [each(partial(np.take, signs), numbers) for signs in 2.0 * np.eye(models) - 1.0]
+    signs = [[-1.0, 1.0]] if models == 1 else 2.0 * np.eye(models) - 1.0
+    return [each(partial(np.take, own), numbers) for own in signs]
 
 
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of every label in `classes`; refuse others without naming them.
-
-    By comparison where both are numbers, else one by one.
-    """
+    """Return the position of every label in `classes`; refuse others without naming them."""
     if y.dtype.kind == "f":
         _check_told_apart(y)
     numbers: Any
-    if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
+    if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":  # one by one
         position = {label: i for i, label in enumerate(classes.tolist())}
         try:
             numbers = np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)
@@ -436,11 +432,3 @@ def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     if not right:
         raise InvalidData("y holds a label that is not in classes; list every label there.")
     return np.asarray(numbers)
-
-
-def _vector_or_none(values: Any) -> Floats | None:
-    try:
-        found = check_array(values, ensure_2d=False, dtype="float64", ensure_min_samples=0)
-        return np.asarray(found, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return None

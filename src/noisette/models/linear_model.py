@@ -292,8 +292,6 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
             self.coef_, self.intercept_ = parts[:, :-1].copy(), bias * parts[:, -1]
         self.classes_ = classes
 
-    # --- using the model -------------------------------------------------------------------
-
     @lazily
     def decision_function(self, X: Any) -> Floats:
         """Return scores: shape (n,) for two classes, else (n, K).

@@ -102,14 +102,12 @@ class LinearRegression(LinearRegressor):
 
     def _recommended(self, public: Public) -> Recommendation:
         rounds = ROUNDS if isinstance(self.rounds, str) else int(self.rounds)
-        chosen = SufficientStatistics(rounds)
         why = "as asked" if self.rounds != "auto" else "a fixed number"
         note = f"Second moments and {rounds} rounds of residual sums ({why})."
-        return Recommendation(chosen, public, (note, MODEL_BASED))
+        return Recommendation(SufficientStatistics(rounds), public, (note, MODEL_BASED))
 
     def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
         solved, half = trained.released, self._scale[1]
-        self._set_model(solved[0], bias)
         self.residual_scale_ = float(solved.variance**0.5) * half
         self.clipped_share_ = float(solved.clipped)
         if solved.clipped - _SURELY * solved.clipped_noise > _MANY_CUT:
@@ -168,8 +166,7 @@ class LinearRegression(LinearRegressor):
         centre = np.asarray(self.coef_)
         if len(covariance) > len(centre):
             centre = np.append(centre, self.intercept_)
-        reach = _reach(level) * np.sqrt(np.maximum(np.diag(covariance), 0.0))
-        return np.column_stack([centre - reach, centre + reach])
+        return _around(centre, np.maximum(np.diag(covariance), 0.0), level)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
         """Return, for every row, an interval that holds its target with probability `level`.
@@ -195,15 +192,13 @@ class LinearRegression(LinearRegressor):
         centre = self.predict(X)
         covariance, variance = self._spread()
         X = self._cut(inputs.matrix(self, X))
-        d = X.shape[1]
         spread = np.empty(len(centre))
         for where, block in Rows(X).blocks():
             rows = np.asarray(block.toarray() if sparse.issparse(block) else block)
-            if len(covariance) > d:
+            if len(covariance) > X.shape[1]:
                 rows = np.column_stack([rows, np.ones(len(rows))])
             spread[where] = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-        reach = _reach(level) * np.sqrt(np.maximum(spread, 0.0) + variance)
-        return np.column_stack([centre - reach, centre + reach])
+        return _around(centre, np.maximum(spread, 0.0) + variance, level)
 
     def _spread(self) -> tuple[Floats, float]:
         if self._covariance is None or self._variance is None:
@@ -232,5 +227,6 @@ _SURELY = 3.0  # deviations of the noise, beyond which a released share is taken
 _MANY_CUT = 0.02  # of the targets at a bound: from there on intervals may be far off
 
 
-def _reach(level: float) -> float:
-    return float(ndtri(0.5 + _validate.fraction("level", level) / 2.0))
+def _around(centre: Floats, variance: Floats, level: float) -> Floats:
+    reach = float(ndtri(0.5 + _validate.fraction("level", level) / 2.0)) * np.sqrt(variance)
+    return np.column_stack([centre - reach, centre + reach])

@@ -82,14 +82,9 @@ class LogisticRegression(OneShotClassifier):
 
     @lazily
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return class probabilities, shape (n, K); one-vs-rest scores are normalised.
+        """Return class probabilities; rows add up to 1, one-vs-rest scores are normalised.
 
-        %(to classify)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One column for each of ``classes_``; rows add up to 1.
+        %(to classify, columns)
 
         """
         scores = self.decision_function(X)
@@ -102,12 +97,7 @@ class LogisticRegression(OneShotClassifier):
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the logarithm of ``predict_proba``.
 
-        %(to classify)
-
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One column for each of ``classes_``.
+        %(to classify, columns)
 
         """
         with np.errstate(divide="ignore"):

@@ -62,8 +62,6 @@ class NoiseBars:
         """Whether all numbers are the same."""
         return isinstance(other, NoiseBars) and self.to_dict() == other.to_dict()
 
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def says(self) -> str:
         """The sentence that goes with the numbers."""
@@ -71,29 +69,26 @@ class NoiseBars:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists, for a file."""
-        arrays = {"coef": self.coef, "intercept": self.intercept}
-        lists = {k: None if v is None else np.asarray(v).tolist() for k, v in arrays.items()}
-        return {"law": self.law, **lists}
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in vars(self).items()}
 
 
 def bars_of_fit(
     model: Any, trained: Trained, chosen: Recommendation, bias: float | None, scale: float = 1.0
 ) -> NoiseBars:
     """Return the noise of weights that were just published; `scale` is the target's half range."""
-    each: Any = None
-    law = "hidden"
+    law, each = "known", None
     if isinstance(trained.released, NoisyWeights):
         law, each = "curvature", trained.released.noise
     elif chosen.algorithm.name == "output":
-        law, each = "known", chosen.algorithm.prepare(chosen.public).weight_noise
+        each = chosen.algorithm.prepare(chosen.public).weight_noise
     if each is None:
         return NoiseBars("hidden")
-    features = np.asarray(model.coef_).shape[-1]
+    features = model.coef_.shape[-1]
     full = np.broadcast_to(each, (features + (bias is not None),)) * scale
     if isinstance(chosen.public.loss, Softmax):  # from isometric coordinates to a class's weights
         classes = len(model.classes_)
         full = full * float(np.sqrt(2.0 if classes == 2 else 1.0 - 1.0 / classes))
-    coef = np.broadcast_to(full[:features], np.asarray(model.coef_).shape).copy()
+    coef = np.broadcast_to(full[:features], model.coef_.shape).copy()
     outer = 0.0 if bias is None else float(full[-1]) * bias
     return NoiseBars(law, coef, np.full(np.shape(model.intercept_), outer))
 

@@ -125,11 +125,9 @@ class OneShotClassifier(LinearClassifier):
         self._set_model(trained.released, public.loss, bias, ready.classes)
         total, size = public.regularization, public.size
         self.regularization_ = None if total is None or size is None else total / size
-        self._bars = bars_of_fit(self, trained, ready.chosen, bias)
-        self.weight_noise_ = None
-        if self._bars.law == "known" and not isinstance(public.loss, Softmax):
-            assert self._bars.coef is not None
-            self.weight_noise_ = float(self._bars.coef[0, 0])  # its law is public
+        bars: Any = bars_of_fit(self, trained, ready.chosen, bias)
+        known = bars.law == "known" and not isinstance(public.loss, Softmax)  # its law is public
+        self._bars, self.weight_noise_ = bars, float(bars.coef[0, 0]) if known else None
         return ()
 
     def _check_own(self) -> None:

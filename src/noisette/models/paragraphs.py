@@ -52,6 +52,11 @@ target_bounds_ : tuple of float
     What is promised about ``coef_`` and ``intercept_``.""",
     "rows": """X : array_like or sparse matrix of shape (n, d)
     Rows longer than ``norm_bound`` are scaled down to it.""",
+    "rows or stream": """X : array_like, sparse matrix or stream
+    A matrix of n rows, those longer than ``norm_bound`` scaled down to it; or a stream: an
+    iterator of pairs (X, y), of Arrow record batches, or of paths of Parquet files (a path
+    or a list of paths), read once in constant memory; its chunks after the first are checked
+    as they come, when all is charged.""",
     "persons": """persons : array_like of shape (n,) or Persons, optional
     Whose row each row is, by any identifier. The guarantee is then about persons with
     all their rows, whose weights add up to one; the number of rows is private, and
@@ -67,8 +72,7 @@ self
 InvalidParameter
     If a parameter of the estimator is out of range; nothing is charged.
 InvalidData
-    If X, y or a vector has the wrong shape or entries; nothing is charged. In a stream, chunks
-    after the first are checked as they come.
+    If X, y or a vector has the wrong shape or entries; nothing is charged.
 Unproven
     If no theorem covers the parameters together; nothing is charged.
 BudgetExceeded
@@ -96,6 +100,18 @@ Unproven
 ----------
 X : array_like or sparse matrix of shape (n, d)
     Rows to classify.""",
+    "columns": """Returns
+-------
+ndarray of shape (n, K)
+    One column for each of ``classes_``.""",
+    "to search": """Parameters
+----------
+X : array_like or table
+    What the estimator takes.""",
+    "one charge": """The first call charges the ledger once for the whole stream: everybody is in
+one chunk and one batch, so more chunks cost nothing (parallel composition). Nothing is kept of a
+chunk; the last batch of each may be smaller. Handing in the same object twice is refused; a second
+pass over the same people is another ``fit``, with its own charge.""",
     "chunk": """X : array_like or sparse matrix of shape (n, d)
     Rows of people who were in no chunk before.""",
     "no persons": """persons : None
@@ -118,7 +134,8 @@ BudgetExceeded
 
 def fill(owner: type) -> None:
     """Put the paragraphs that they name into the docstrings of a class and its own methods."""
-    for each in (owner, *vars(owner).values()):
+    for member in (owner, *vars(owner).values()):
+        each = getattr(member, "fn", member)  # of scikit-learn's `available_if`
         text = getattr(each, "__doc__", None)
         if isinstance(text, str) and "%(" in text:
             each.__doc__ = re.sub(r"^( *)%\((.+)\)$", _paragraphs, text, flags=re.M)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from noisette import _validate
-from noisette._scikit import check_is_fitted
 from noisette._typing import Floats
 from noisette.core.ledger import Ledger
 from noisette.core.parts import each
@@ -15,7 +14,6 @@ from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.losses import Loss, PoissonCounts
 from noisette.fitting.partitions.lazily import lazily
-from noisette.models import inputs
 from noisette.models.private import retired
 from noisette.models.sgd_regressor import SGDRegressor
 from noisette.models.sgd_stream import RETIRED
@@ -127,10 +125,7 @@ class PoissonRegressor(SGDRegressor):
     @lazily
     def predict(self, X: Any) -> Floats:
         """Return the mean count of every row, at most ``most_count``."""
-        check_is_fitted(self)
-        X = self._cut(inputs.matrix(self, X))
-        scores = np.asarray(X @ self.coef_, dtype=np.float64).reshape(-1) + self.intercept_
-        return np.exp(np.minimum(scores, math.log(self._limits[1])))
+        return np.exp(np.minimum(super().predict(X), math.log(self._limits[1])))
 
 
 def _in_units_of(most: float, y: Floats) -> Floats:

@@ -53,13 +53,11 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
     """A linear model of a number, whose target is cut to public bounds and scaled to [-1, 1].
 
     A regressor has `_loss` (of a target in [-1, 1]), `_recommended` (algorithm, completed facts and
-    notes, from public facts) and `_took`, which sets what was released as attributes.
+    notes, from public facts) and, where more than weights was released, `_took`.
     """
 
     _from_tables = "TableRegressor"
     _refuses = ("entries", "target")
-
-    # --- public facts --------------------------------------------------------------------------
 
     def plan(
         self, n: int, d: int, *, persons: bool = False, max_rows: int | None = None
@@ -177,13 +175,11 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
             found: WithLimits = trained.released
             self.target_bounds_ = (found.low, found.high)
             trained = replace(trained, released=found.inner)
+        self._set_model(trained.released[0], bias)
         return self._took(ready, trained, bias)
 
     def _took(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
-        self._set_model(trained.released[0], bias)
         return ()
-
-    # --- using the model -----------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         """Declare that scores on the few rows of scikit-learn's checks may be poor: noise."""

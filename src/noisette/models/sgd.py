@@ -139,8 +139,6 @@ class SGDClassifier(LinearClassifier, StreamReader):
     ) -> None:
         self._keep(locals())
 
-    # --- fitting ---------------------------------------------------------------------------
-
     def fit(
         self, X: Any, y: Any = None, sample_epsilon: Any = None, sample_weight: Any = None,
         persons: Any = None, verbose: int = 0,
@@ -149,10 +147,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
 
         Parameters
         ----------
-        X : array_like, sparse matrix or stream
-            A matrix of n rows; or a stream: an iterator of pairs (X, y), of Arrow record
-            batches, or of paths of Parquet files (a path or a list of paths), read once in
-            constant memory.
+        %(rows or stream)
         y : array_like of shape (n,) or str, optional
             The labels; for Arrow and Parquet streams the name of the label column (None: the
             last).
@@ -184,11 +179,7 @@ class SGDClassifier(LinearClassifier, StreamReader):
     ) -> "SGDClassifier":
         """Train on one more chunk of **new** people and return the estimator.
 
-        The first call charges the ledger once for the whole stream: everybody is in one chunk and
-        one batch, so more chunks cost nothing (parallel composition). ``classes`` (here at the
-        first call, or in the constructor) must list all labels. Nothing is kept of a chunk; the
-        last batch of each may be smaller. Handing in the same object twice is refused; a second
-        pass over the same people is another ``fit``, with its own charge.
+        %(one charge)
 
         Parameters
         ----------
@@ -264,15 +255,12 @@ class SGDClassifier(LinearClassifier, StreamReader):
         public = self._described(X.shape[1], loss, adjacency, unit, self.population)
         chosen = self._recommended(public, len(classes), levels)
         told = () if levels is None else level_notes(levels, adjacency)
-        weights = unit.share(weights)
         return self._ready_for_steps(
-            chosen, X, inputs.class_targets(loss, numbers), weights, unit,
+            chosen, X, inputs.class_targets(loss, numbers), unit.share(weights), unit,
             labels_fact(classes, given=self.classes is not None), classes=classes,
             weighed=sample_weight is not None, notes=(*chosen.notes, *told),
             proofs=(*loss.proofs, *weight_proofs(self.class_weight), *unit.order),
         )  # fmt: skip
-
-    # --- public facts and results ----------------------------------------------------------
 
     def _check_own(self) -> None:
         _validate.choice("loss", self.loss, classifier_losses())
@@ -284,8 +272,6 @@ class SGDClassifier(LinearClassifier, StreamReader):
     def _take(self, ready: Ready, trained: Trained, bias: float | None) -> tuple[str, ...]:
         self._set_model(trained.released, ready.chosen.public.loss, bias, ready.classes)
         return ()
-
-    # --- using the model -------------------------------------------------------------------
 
     predict_proba = available_if(_has_probabilities)(LogisticRegression.predict_proba)
     predict_log_proba = available_if(_has_probabilities)(LogisticRegression.predict_log_proba)

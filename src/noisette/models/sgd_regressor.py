@@ -120,18 +120,14 @@ class SGDRegressor(LinearRegressor, StreamReader):
     ) -> "SGDRegressor":  # fmt: skip
         """Train privately, on rows or on a stream, and return the estimator.
 
-        A stream is an iterator of pairs (X, y), of Arrow record batches, or of paths of Parquet
-        files (a path or a list of paths), read once in constant memory; y is then the name of the
-        target's column (None: the last). Weights and persons are not for streams.
-
         Parameters
         ----------
-        X : array_like, sparse matrix or stream
-            Rows longer than ``norm_bound`` are scaled down to it.
+        %(rows or stream)
         y : array_like of shape (n,) or str, optional
-            The targets, or the name of their column.
+            The targets; for Arrow and Parquet streams the name of their column (None: the last).
         sample_weight : array_like of shape (n,), optional
-            Weights in [0, 1], as sensitive as the rows and used as they are.
+            Weights in [0, 1], as sensitive as the rows and used as they are. Neither they nor
+            persons are for streams.
         %(persons, verbose)
 
         %(fitted, refusals)
@@ -145,9 +141,7 @@ class SGDRegressor(LinearRegressor, StreamReader):
     def partial_fit(self, X: Any, y: Any, persons: Any = None) -> "SGDRegressor":
         """Train on one more chunk of *new people*.
 
-        The first call charges the ledger once for the whole stream: everybody is in one chunk and
-        one batch, so more chunks cost nothing (parallel composition). Nothing is kept of a chunk;
-        the last batch of each may be smaller. Handing in the same object twice is refused.
+        %(one charge)
 
         Parameters
         ----------

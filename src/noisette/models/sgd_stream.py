@@ -41,7 +41,6 @@ from noisette.models.private import retired
 _MOST_WORK = 100_000  # far more than two slices of one matrix need
 _KEPT = ("_stream", "_opened", "_traces", "classes_", "n_features_in_", "feature_names_in_")
 
-
 RETIRED = {
     "eta0": "the first step size is learning_rate=0.1, with a schedule ('constant', 0.1)",
     "radius": "it is the second part of regularization=(1e-4, radius)",
@@ -202,10 +201,7 @@ class StreamReader(LinearModel):
             raise
 
     def _chunk(self, X: Any, y: Any, *, first: bool) -> tuple[Any, NDArray[Any]]:
-        """Return rows and targets of a chunk; a later one is checked against the first's features.
-
-        A first chunk in partitions is refused before anything is charged.
-        """
+        """Return rows and targets of a chunk; a later one has the features of the first."""
         if not first:
             rows, labels = inputs.matrix(self, X), inputs.label_vector(y)
             if labels.ndim != 1 or len(labels) != rows.shape[0]:
@@ -249,26 +245,24 @@ class StreamReader(LinearModel):
         return self._stream
 
     def _publish_stream(self, stream: Stream) -> None:
-        trained = Trained([stream.weights()], stream.permit, stream.prepared.proofs)
-        self._publish(self._opened, trained)
+        self._publish(
+            self._opened, Trained([stream.weights()], stream.permit, stream.prepared.proofs)
+        )
 
     def _checked(self, chunks: Iterable[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
         """Yield rows and targets of every chunk; the features are those of the first."""
-        first, traces = True, list[_Trace]()
+        traces: list[_Trace] = []
         for X, y in chunks:
             if getattr(X, "shape", (1,))[0] == 0:
                 continue  # a file may hold an empty part; sizes of chunks are public
-            rows, targets = self._chunk(X, y, first=first)
-            first = False
+            rows, targets = self._chunk(X, y, first=not traces)
             traces.append(_new(rows, traces))
             yield rows, targets
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the ledger and an open stream behind: a permit belongs to one process."""
-        state = dict(super().__getstate__())
-        for name in ("_stream", "_traces", "_opened"):
-            state.pop(name, None)
-        return state
+        left = ("_stream", "_traces", "_opened")
+        return {k: v for k, v in super().__getstate__().items() if k not in left}
 
 
 def is_stream(X: Any) -> bool:
@@ -326,12 +320,9 @@ class _Trace:
                 owner = owner.base
             # address, shape and strides, without a reference to the array and without its type
             layout = {
-                "data": X.__array_interface__["data"],
-                "shape": X.shape,
-                "strides": X.strides,
-                "typestr": f"|V{X.itemsize}",
-                "version": 3,
-            }
+                "data": X.__array_interface__["data"], "shape": X.shape, "strides": X.strides,
+                "typestr": f"|V{X.itemsize}", "version": 3,
+            }  # fmt: skip
             self._place = SimpleNamespace(__array_interface__=layout)
         try:
             self._owner: Any = weakref.ref(owner)

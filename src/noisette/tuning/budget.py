@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from noisette.core.plans import Parallel, Plan, Selected
 from noisette.core.plans.laws import RunLaw
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter
+from noisette.fitting.algorithms.public import PublicBudget
 from noisette.tables.frame import Frame
 
 _CLOSE = 0.985  # of epsilon: closer is not worth another round
@@ -22,16 +23,14 @@ _ROUNDS = 8
 
 @dataclass(frozen=True)
 class RunBudget:
-    """(epsilon, delta) of one run, the plan of its score, and the plan of the whole search."""
+    """What one run may spend, the plan of its score, and the plan of the whole search."""
 
-    epsilon: float
-    delta: float
+    own: PublicBudget
     score: Plan
     plan: Selected
 
 
-Plans = Callable[[float, float], list[Plan]]
-ScorePlan = Callable[[float, float], Plan]
+ScorePlan = Callable[[PublicBudget], Plan]
 
 
 def searched(trainings: list[Plan], score: Plan, law: RunLaw, adjacency: Adjacency) -> Selected:
@@ -50,7 +49,7 @@ def searched(trainings: list[Plan], score: Plan, law: RunLaw, adjacency: Adjacen
 
 
 def run_budget(
-    plans: Plans, score: ScorePlan, law: RunLaw, epsilon: float, delta: float, adjacency: Adjacency
+    plans: Callable[[PublicBudget], list[Plan]], score: ScorePlan, law: RunLaw, whole: PublicBudget
 ) -> RunBudget:
     """Return the largest budget of one run, within a percent or two, from public facts.
 
@@ -59,40 +58,41 @@ def run_budget(
     mended for the candidates. The plan that is returned was counted; the search for it was not
     believed.
     """
-    own = delta / law.mean
-    guess = _guess(score, law, epsilon, delta, adjacency)
+    own = _guess(score, law, whole)
     best: RunBudget | None = None
     for _ in range(_ROUNDS):
-        plan = searched(plans(guess, own), score(guess, own), law, adjacency)
-        total = accounting.epsilon(plan, delta=delta, adjacency=adjacency)
-        if total <= epsilon and (best is None or guess > best.epsilon):
-            best = RunBudget(guess, own, score(guess, own), plan)
-        if _CLOSE * epsilon <= total <= epsilon:
+        scored = score(own)
+        plan = searched(plans(own), scored, law, whole.adjacency)
+        total = accounting.epsilon(plan, delta=whole.delta, adjacency=whole.adjacency)
+        if total <= whole.epsilon and (best is None or own.epsilon > best.own.epsilon):
+            best = RunBudget(own, scored, plan)
+        if _CLOSE * whole.epsilon <= total <= whole.epsilon:
             break
-        guess *= 0.998 * epsilon / total if math.isfinite(total) else 0.5
-        if best is not None and guess <= best.epsilon:
+        factor = 0.998 * whole.epsilon / total if math.isfinite(total) else 0.5
+        own = replace(own, epsilon=own.epsilon * factor)
+        if best is not None and own.epsilon <= best.own.epsilon:
             break
     if best is None:
         raise InvalidParameter(
-            f"no budget of one run was found with which the search keeps epsilon={epsilon:g} and "
-            f"delta={delta:g}; ask for a larger delta or a smaller mean."
+            "no budget of one run was found with which the search keeps "
+            f"epsilon={whole.epsilon:g} and delta={whole.delta:g}; ask for a larger delta or a "
+            "smaller mean."
         )
     return best
 
 
-def _guess(
-    score: ScorePlan, law: RunLaw, epsilon: float, delta: float, adjacency: Adjacency
-) -> float:
-    """Return the epsilon of one run with which a search over scores alone costs `epsilon`."""
-    low, high = 0.0, epsilon
+def _guess(score: ScorePlan, law: RunLaw, whole: PublicBudget) -> PublicBudget:
+    """Return the budget of one run with which a search over scores alone costs all of it."""
+    own = replace(whole, delta=whole.delta / law.mean)
+    low, high = 0.0, whole.epsilon
     for _ in range(12):
         middle = (low + high) / 2.0 if low else 0.7 * high
-        plan = Selected(score(middle, delta / law.mean), law=law)
-        fits = accounting.epsilon(plan, delta=delta, adjacency=adjacency) <= epsilon
-        low, high = (middle, high) if fits else (low, middle)
+        plan = Selected(score(replace(own, epsilon=middle)), law=law)
+        total = accounting.epsilon(plan, delta=whole.delta, adjacency=whole.adjacency)
+        low, high = (middle, high) if total <= whole.epsilon else (low, middle)
         if high - low <= 2e-3 * high:
             break
-    return low or high / 2.0
+    return replace(own, epsilon=low or high / 2.0)
 
 
 def sizes(n: int, share: float) -> tuple[int, int]:

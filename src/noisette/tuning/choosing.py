@@ -96,11 +96,11 @@ class EpsilonCurve:
             The figures by name.
 
         """
-        areas = None if self.auc is None else [_told(each) for each in self.auc]
+        areas = None if self.auc is None else list(map(_told, self.auc))
         return {
             "public": ONLY_PUBLIC, "epsilons": list(self.epsilons), "delta": self.delta,
             "adjacency": self.adjacency, "rows": self.rows, "repeats": self.repeats,
-            "accuracy": [_told(each) for each in self.accuracy], "auc": areas,
+            "accuracy": list(map(_told, self.accuracy)), "auc": areas,
             "without_privacy": {
                 "accuracy": _told(self.plain_accuracy),
                 "auc": None if self.plain_auc is None else _told(self.plain_auc),
@@ -196,26 +196,17 @@ def _picture(
     axes.axhline(plain.mean(), color="#009E73", ls="--", label="without privacy")
     chance = "majority answer" if name == "accuracy" else "guessing"
     axes.axhline(least.mean(), color="#B34700", ls=":", label=chance)
-    axes.set_xscale("log")
+    axes.set(xscale="log", ylabel=f"{name} on other rows")
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
-    axes.set_ylabel(f"{name} on other rows")
     axes.grid(alpha=0.3, lw=0.5)
     axes.legend(frameon=False, fontsize=8)
 
 
 def compare_epsilons(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    epsilons: Sequence[float] = EPSILONS,
-    *,
-    repeats: int = 5,
-    test_share: float = 0.2,
-    rows: int | None = None,
-    persons: Any = None,
-    seed: int = 0,
-) -> EpsilonCurve:
+    estimator: Any, X: Any, y: Any, epsilons: Sequence[float] = EPSILONS, *, repeats: int = 5,
+    test_share: float = 0.2, rows: int | None = None, persons: Any = None, seed: int = 0,
+) -> EpsilonCurve:  # fmt: skip
     """Return how good a private classifier is at each epsilon, on a **public** table.
 
     Every number is an exact fact about the table, so it must be one that everybody may see: public,
@@ -294,26 +285,22 @@ def compare_epsilons(
             found.append(
                 _once(estimator, (X, y, features), parts, asked, persons, unit, randomness)
             )
-    two, plain = isinstance(found[0][-1], BinaryScores), [each[-1] for each in found]
-    accuracy = _values("accuracy", found)
-    areas = _values("auc", found) if two else None
+    plain = [scores[-1] for scores in found]
+    accuracy, plain_accuracy = _values("accuracy", found)
+    two = isinstance(plain[0], BinaryScores)
+    auc, plain_auc = _values("auc", found) if two else (None, None)
     return EpsilonCurve(
-        epsilons=asked,
-        accuracy=accuracy[:-1],
-        auc=None if areas is None else areas[:-1],
-        plain_accuracy=accuracy[-1],
-        plain_auc=None if areas is None else areas[-1],
+        asked, accuracy, auc, plain_accuracy, plain_auc,
         majority=np.array([each.majority[1].value for each in plain]),
-        answer=plain[0].majority[0],
-        rows=parts[2],
-        delta=float(estimator.delta),
+        answer=plain[0].majority[0], rows=parts[2], delta=float(estimator.delta),
         adjacency=str(Adjacency.of(estimator.adjacency)),
-    )
+    )  # fmt: skip
 
 
-def _values(name: str, found: list[list[Any]]) -> Floats:
-    """Return one row for each epsilon and one without privacy, one column for each repeat."""
-    return np.array([[getattr(each, name).value for each in scores] for scores in found]).T
+def _values(name: str, found: list[list[Any]]) -> tuple[Floats, Floats]:
+    """Return a row for each epsilon, a column for each repeat, and those without privacy apart."""
+    values = np.array([[getattr(each, name).value for each in scores] for scores in found]).T
+    return values[:-1], values[-1]
 
 
 def _unit(X: Any, y: Any, persons: Any) -> Unit:
@@ -357,8 +344,7 @@ def _once(
         raise InvalidData("the rows to train on have a single class; give more rows.")
     more, scores = {}, []
     if persons is not None:
-        few = Persons.of(unit.index[train], full=unit.full, max_rows=unit.max_rows)
-        more = {"persons": few}
+        more["persons"] = Persons.of(unit.index[train], full=unit.full, max_rows=unit.max_rows)
     X_train, X_test = taken(X, train), taken(X, test)
     for epsilon in epsilons:
         noise = Randomness.from_seed(int(randomness.generator.integers(2**31)))
@@ -378,8 +364,7 @@ def features_of(estimator: Any, X: Any) -> Any:
     """Return the rows as a matrix of numbers; X has a `Frame` where the estimator takes cells."""
     if not isinstance(X, Frame):
         return X if sparse.issparse(X) else _filled(np.asarray(X, dtype=float).reshape(len(X), -1))
-    columns = estimator._read_schema(target=False).columns
-    used = [column for column in columns if column.used]
+    used = [column for column in estimator._read_schema(target=False).columns if column.used]
     return np.hstack([(_number if c.reading.word else _levels)(X, c.name) for c in used])
 
 

@@ -12,13 +12,9 @@ import numpy as np
 
 from noisette._typing import Floats
 from noisette.core import accounting
-from noisette.core.adjacency import Adjacency
 from noisette.core.bounded import Bounded
-from noisette.core.door import release
 from noisette.core.mechanisms import Gaussian, LaplaceVector
-from noisette.core.permit import Permit
 from noisette.core.plans import Plan, Run
-from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
@@ -36,7 +32,6 @@ _BY_CHANCE = 0.5  # the area where a class may be missing among the test persons
 class RunScore(ABC):
     """What is released about the test persons in one run, with noise, and its reading."""
 
-    name: ClassVar[str]
     proofs: ClassVar[tuple[str, ...]]
 
     def check(self, model: Any) -> None:  # noqa: B027
@@ -50,10 +45,7 @@ class RunScore(ABC):
         """Return the plan with the least noise within the budget."""
 
     @abstractmethod
-    def noisy(
-        self, model: Any, X: Any, y: Any, budget: PublicBudget, permit: Permit,
-        randomness: Randomness,
-    ) -> float:  # fmt: skip
+    def noisy(self, model: Any, X: Any, y: Any, budget: PublicBudget, passage: Passage) -> float:
         """Return the score of a model on the test persons, released under the permit of a plan."""
 
 
@@ -74,28 +66,21 @@ class _Total(RunScore):
     def each(self, model: Any, X: Any, y: Any) -> Floats:
         """Return everybody's number, a function of the model and of the own row and label."""
 
-    def bounded(self, model: Any, X: Any, y: Any, adjacency: Adjacency, *, pure: bool) -> Bounded:
-        """Return the total; one person moves it by at most 1 under every relation."""
+    def noisy(self, model: Any, X: Any, y: Any, budget: PublicBudget, passage: Passage) -> float:
+        """Return the noisy total: all runs have the same test persons, so it ranks as the mean.
+
+        One person moves it by at most 1 under every relation.
+        """
         # proof: SCORE-SUM
         numbers = np.clip(self.each(model, X, y), 0.0, 1.0) if len(y) else np.zeros(1)
         numbers = np.where(np.isnan(numbers), 0.0, numbers)  # no probability: the worst number
         total = np.array([on_public_grid(numbers, 1.0, _BITS).sum()])  # proof: EXACT-SUM
-        limits: dict[str, Any] = {"l1": 1.0} if pure else {"l2": 1.0}
-        return Bounded(total, adjacency, "SCORE-SUM", **limits)
-
-    def noisy(
-        self, model: Any, X: Any, y: Any, budget: PublicBudget, permit: Permit,
-        randomness: Randomness,
-    ) -> float:  # fmt: skip
-        """Return the noisy total: all runs have the same test persons, so it ranks as the mean."""
-        total = self.bounded(model, X, y, budget.adjacency, pure=budget.delta == 0.0)
-        return float(release(total, permit, randomness)[0])
+        limits: dict[str, Any] = {"l1" if budget.delta == 0.0 else "l2": 1.0}
+        return float(passage.release(Bounded(total, budget.adjacency, "SCORE-SUM", **limits))[0])
 
 
 class Accuracy(_Total):
     """How many answers are right."""
-
-    name: ClassVar[str] = "accuracy"
 
     def each(self, model: Any, X: Any, y: Any) -> Floats:
         """Return 1 for a right answer."""
@@ -104,8 +89,6 @@ class Accuracy(_Total):
 
 class LogLoss(_Total):
     """How likely the model finds the truth: 1 for certainty, 0 for one in a hundred or less."""
-
-    name: ClassVar[str] = "log-loss"
 
     def check(self, model: Any) -> None:
         """Refuse a model without probabilities."""
@@ -127,7 +110,6 @@ class LogLoss(_Total):
 class AreaUnderCurve(RunScore):
     """Area under the ROC curve of two classes, from the noisy table of `noisette.evaluate`."""
 
-    name: ClassVar[str] = "auc"
     proofs: ClassVar[tuple[str, ...]] = ("HISTOGRAM", "SCORE-TABLE", "EXACT-SUM", "ROW-LOCAL")
 
     def check_classes(self, count: int) -> None:
@@ -146,10 +128,7 @@ class AreaUnderCurve(RunScore):
         shape = BinaryLayout((0, 1), EDGES, probabilities=True)
         return table_for(shape, budget, pure=budget.delta == 0.0)
 
-    def noisy(
-        self, model: Any, X: Any, y: Any, budget: PublicBudget, permit: Permit,
-        randomness: Randomness,
-    ) -> float:  # fmt: skip
+    def noisy(self, model: Any, X: Any, y: Any, budget: PublicBudget, passage: Passage) -> float:
         """Return the area; counts are not cut at 0, which would bias it."""
         # proof: SCORE-TABLE
         self.check_classes(len(model.classes_))
@@ -158,7 +137,7 @@ class AreaUnderCurve(RunScore):
         nobody = [np.empty(0, dtype=np.int64)]  # a coin for each may leave no test person
         with np.errstate(all="ignore"):
             sample = counted(layout, layout.codes(model, X, y) if len(y) else nobody, None)
-        sums = step.run(sample, prepared, Passage(permit, randomness))
+        sums = step.run(sample, prepared, passage)
         deviation = step.deviation(prepared.scale, budget.adjacency)
         found: BinaryScores = layout.scores(sums, deviation=deviation)
         area = found.auc.value
@@ -166,6 +145,6 @@ class AreaUnderCurve(RunScore):
 
 
 SCORES: dict[str, type[RunScore]] = {
-    kind.name: kind for kind in (Accuracy, AreaUnderCurve, LogLoss)
-}
+    "accuracy": Accuracy, "auc": AreaUnderCurve, "log-loss": LogLoss
+}  # fmt: skip
 """Every score by its name."""

@@ -23,6 +23,7 @@ from noisette.core.plans.laws import RunLaw
 from noisette.core.randomness import Randomness, as_randomness
 from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
+from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
 from noisette.models.private import Outlook, PrivateEstimator, Scored, retired
@@ -48,10 +49,9 @@ _NO_PERSONS = (
 
 
 def _offers(name: str) -> Any:
-    def check(search: Any) -> bool:
-        return hasattr(getattr(search, "best_estimator_", search.estimator), name)
-
-    return available_if(check)
+    return available_if(
+        lambda search: hasattr(getattr(search, "best_estimator_", search.estimator), name)
+    )
 
 
 class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
@@ -80,14 +80,10 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         What the best model is best at: "accuracy", "auc" or "log-loss".
     test_share : float, default 0.2
         The part of the people whose rows score and do not train.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        The neighbouring relation.
+    %(adjacency)
     population : int, optional
         A public guess of the number of records, for add-remove.
-    random_state : int or Randomness, optional
-        None draws secure noise; a number makes the run reproducible and the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta) for each ``fit``.
+    %(random_state, ledger)
 
     Attributes
     ----------
@@ -137,10 +133,10 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     ) -> None:
         self._keep(locals())
 
-    # --- fitting -------------------------------------------------------------------------------
-
     def fit(self, X: Any, y: Any) -> "PrivateSearch":
         """Search privately and return the search; one charge, before the first look.
+
+        A schema that names persons with several rows is refused: no theorem covers it.
 
         Parameters
         ----------
@@ -149,21 +145,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         y : array_like of shape (n,)
             The labels.
 
-        Returns
-        -------
-        self
-            The fitted search.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the search or of a candidate is out of range; nothing is charged.
-        InvalidData
-            If X or y has the wrong shape or entries; nothing is charged.
-        Unproven
-            If the estimator's schema names persons with several rows; nothing is charged.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+        %(fitted, refusals)
 
         """
         with self._all_or_nothing(X), warnings.catch_warnings():
@@ -184,24 +166,24 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         train, test = divided(len(y), float(self.test_share), adjacency, randomness)
         X_train, y_train, X_test, y_test = taken(X, train), y[train], taken(X, test), y[test]
         budget = self._budget(
-            lambda model: model._prepared(X_train, y_train), candidates, law, score, adjacency
+            lambda model: model._prepared(X_train, y_train), candidates, law, score
         )
+        own = budget.own
         permit = ledger.charge(
             budget.plan, label="fit (PrivateSearch)",
             delta=float(self.delta), epsilon=float(self.epsilon), seeded=randomness.seeded,
             model=type(self.estimator).__name__,
         )  # fmt: skip
-        own = _of_one_run(budget.epsilon, budget.delta, adjacency)
 
         def run(number: int, lent: LentLedger) -> tuple[float, Any]:
-            model = self._candidate(candidates[number], budget.epsilon, budget.delta, lent)
+            model = self._candidate(candidates[number], own, lent)
             model.set_params(random_state=randomness)
             model.fit(X_train, y_train)
             scoring = lent.charge(
-                budget.score, label="the score", epsilon=budget.epsilon, delta=budget.delta,
+                budget.score, label="the score", epsilon=own.epsilon, delta=own.delta,
                 seeded=randomness.seeded,
             )  # fmt: skip
-            return score.noisy(model, X_test, y_test, own, scoring, randomness), model
+            return score.noisy(model, X_test, y_test, own, Passage(scoring, randomness)), model
 
         number, model = best_run(permit, randomness, run)
         return model, candidates[number], permit, (law, score, len(candidates))
@@ -215,7 +197,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         an error there costs the whole search.
         """
         for each in candidates:
-            model = self._candidate(each, float(self.epsilon), float(self.delta))
+            model = self._candidate(each, self._whole)
             if self.population is not None and hasattr(model, "population"):
                 model.population = self.population  # of all rows, not of the training part
             _of_records(model._prepared(X, y))
@@ -223,12 +205,9 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             score.check_classes(len(np.unique(y)) if known is None else len(known))
 
     def _publish(
-        self,
-        model: Any,
-        chosen: dict[str, Any],
-        permit: Permit,
+        self, model: Any, chosen: dict[str, Any], permit: Permit,
         facts: tuple[RunLaw, RunScore, int],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Make the winner's guarantee that of the search, and forget the run's own budget.
 
         The winner is kept first, whatever fails later, and never with the guarantee of one run.
@@ -241,17 +220,15 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             epsilon=self.epsilon, delta=self.delta, ledger=self.ledger, random_state=None
         )
         vars(model).pop("_least", None)
-        notes = tuple(note for note in own.notes if note != ONE_FIT)
-        model.privacy_ = permit.guarantee(
-            own.released,
-            public=(
-                *own.public,
-                f"the {count} candidates of the grid, the law of the number of runs "
-                f"({law.name}, mean {law.mean:g}) and the share {self.test_share:g} of test rows",
-            ),
-            notes=(WHOLE_SEARCH, *notes),
-            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", *score.proofs, *own.proofs),
+        told = (
+            f"the {count} candidates of the grid, the law of the number of runs "
+            f"({law.name}, mean {law.mean:g}) and the share {self.test_share:g} of test rows"
         )
+        model.privacy_ = permit.guarantee(
+            own.released, public=(*own.public, told),
+            notes=(WHOLE_SEARCH, *(note for note in own.notes if note != ONE_FIT)),
+            proofs=("SELECT-PROFILE", "PARALLEL-GROUPS", *score.proofs, *own.proofs),
+        )  # fmt: skip
         self.classes_, self.n_features_in_ = model.classes_, model.n_features_in_
         self.privacy_ = model.privacy_
 
@@ -278,40 +255,41 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         ledger = self._ledger_to_charge(epsilon, delta, adjacency)
         return candidates, law, score, ledger, as_randomness(self.random_state)
 
+    @property
+    def _whole(self) -> PublicBudget:
+        """The budget; how many persons test plays no part in the noise of a score."""
+        return PublicBudget(
+            epsilon=float(self.epsilon), delta=float(self.delta),
+            adjacency=Adjacency.of(self.adjacency), size=None,
+        )  # fmt: skip
+
     def _candidate(
-        self, parameters: dict[str, Any], epsilon: float, delta: float,
-        ledger: Ledger | None = None,
-    ) -> Any:  # fmt: skip
+        self, parameters: dict[str, Any], budget: PublicBudget, ledger: Ledger | None = None
+    ) -> Any:
         """Return an unfitted candidate with the budget of one run."""
         model = clone(self.estimator)
-        ours = {"epsilon": epsilon, "delta": delta, "adjacency": self.adjacency}
-        names = model.get_params()
-        if self.population is not None and "population" in names:
+        ours = {
+            "epsilon": budget.epsilon, "delta": budget.delta, "adjacency": self.adjacency,
+            "random_state": None, "verbose": 0, "checkpoint": None,
+        }  # fmt: skip
+        if self.population is not None:
             ours["population"] = sizes(int(self.population), float(self.test_share))[0]
-        ours |= {name: value for name, value in (("verbose", 0), ("checkpoint", None))
-                 if name in names}  # fmt: skip
-        model.set_params(**parameters, **ours, random_state=None)
+        known = model.get_params()
+        model.set_params(**parameters, **{k: v for k, v in ours.items() if k in known})
         model.ledger = ledger
-        if not Adjacency.of(self.adjacency).size_is_public:
+        if not budget.adjacency.size_is_public:
             model._least = 0  # proof: PARALLEL-GROUPS: a run on nobody has a law too
         return model
 
     def _budget(
         self, ask: Callable[[Any], Any], candidates: list[dict[str, Any]], law: RunLaw,
-        score: RunScore, adjacency: Adjacency,
+        score: RunScore,
     ) -> RunBudget:  # fmt: skip
         """Return the budget of one run; `ask` has a candidate prepare its plan, or show it."""
-
-        def plans(epsilon: float, delta: float) -> list[Plan]:
-            models = [self._candidate(each, epsilon, delta) for each in candidates]
-            return list(map(_of_records, map(ask, models)))
-
-        def scored(epsilon: float, delta: float) -> Plan:
-            return score.plan(_of_one_run(epsilon, delta, adjacency))
-
-        return run_budget(plans, scored, law, float(self.epsilon), float(self.delta), adjacency)
-
-    # --- public facts --------------------------------------------------------------------------
+        return run_budget(
+            lambda own: [_of_records(ask(self._candidate(each, own))) for each in candidates],
+            score.plan, law, self._whole,
+        )  # fmt: skip
 
     def plan(self, n: int, d: int | None = None) -> Outlook:
         """Return what ``fit`` on n rows would charge, from public facts alone.
@@ -323,26 +301,16 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         d : int, optional
             The number of features, where the estimator's own ``plan`` asks for it.
 
-        Returns
-        -------
-        Outlook
-            The plan, its epsilon, the budget of one run, memory and time to expect.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the search or of a candidate is out of range.
-        Unproven
-            If the estimator's schema names persons with several rows.
+        %(outlook)
 
         """
         candidates, law, score, ledger, _ = self._check_public()
         train = sizes(_validate.integer("n", n, least=2), float(self.test_share))[0]
         asked = (train,) if d is None else (train, _validate.integer("d", d))
         adjacency, delta = ledger.adjacency, float(self.delta)
-        budget = self._budget(lambda model: model.plan(*asked), candidates, law, score, adjacency)
-        models = [self._candidate(each, budget.epsilon, budget.delta) for each in candidates]
-        shown = [model.plan(*asked) for model in models]
+        budget = self._budget(lambda model: model.plan(*asked), candidates, law, score)
+        own = budget.own
+        shown = [self._candidate(each, own).plan(*asked) for each in candidates]
         return Outlook(
             algorithm="search", plan=budget.plan, delta=delta, adjacency=str(adjacency),
             epsilon=accounting.epsilon(budget.plan, delta=delta, adjacency=adjacency),
@@ -351,19 +319,14 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             seconds=law.mean * max(each.seconds for each in shown),
             notes=(
                 f"{len(candidates)} candidates, {law.mean:g} runs on average.",
-                f"Every run has epsilon = {budget.epsilon:.4g}, delta = {budget.delta:g}.",
+                f"Every run has epsilon = {own.epsilon:.4g}, delta = {own.delta:g}.",
             ),
         )  # fmt: skip
-
-    # --- using the model -----------------------------------------------------------------------
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the labels that the best model gives.
 
-        Parameters
-        ----------
-        X : array_like or table
-            What the estimator takes.
+        %(to search)
 
         Returns
         -------
@@ -377,15 +340,9 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities that the best model gives.
 
-        Parameters
-        ----------
-        X : array_like or table
-            What the estimator takes.
+        %(to search)
 
-        Returns
-        -------
-        ndarray of shape (n, K)
-            One column for each of ``classes_``.
+        %(columns)
 
         """
         return np.asarray(self._best().predict_proba(X))
@@ -394,10 +351,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Return the scores that the best model gives.
 
-        Parameters
-        ----------
-        X : array_like or table
-            What the estimator takes.
+        %(to search)
 
         Returns
         -------
@@ -410,11 +364,6 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
     def _best(self) -> Any:
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
-
-
-def _of_one_run(epsilon: float, delta: float, adjacency: Adjacency) -> PublicBudget:
-    """Return the budget of a score; the number of test persons plays no part in its noise."""
-    return PublicBudget(epsilon=epsilon, delta=delta, adjacency=adjacency, size=None)
 
 
 def _of_records(prepared: Any) -> Plan:
