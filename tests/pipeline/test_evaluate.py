@@ -8,7 +8,9 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.linear_model import LogisticRegression as SklearnLogistic
 
 import noisette.tables.pipeline.shares as shares
 from noisette import HuberRegressor, Ledger, LogisticRegression, Persons, evaluate
@@ -16,7 +18,7 @@ from noisette.audit import two_worlds
 from noisette.core.adjacency import Adjacency
 from noisette.errors import BudgetExceeded, InvalidData, InvalidParameter, Unproven
 from noisette.scores import BinaryScores, MulticlassScores, RegressionScores
-from noisette.scores.layouts import layout_for
+from noisette.scores.layouts import BinaryLayout, layout_for
 from noisette.tables.pipeline.shares import ScoreTable, counted, table_for
 from step_canaries import scoring_canary
 from tests.pipeline.spy import Spy, budget, run
@@ -339,3 +341,23 @@ def test_the_scoring_canary_passes_and_catches_too_little_noise(
 
     monkeypatch.setattr(shares, "Bounded", smaller)
     assert audit() == "violated"
+
+
+@pytest.mark.parametrize("wide", [33, 100])
+def test_nobody_changes_sides_because_of_how_many_others_there_are(wide: int) -> None:
+    """A product rounds a row by how many there are; a record at an edge would move all others."""
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(700, wide))
+    y = np.arange(700) % 2
+    model = SklearnLogistic().fit(X, y)
+    alone = np.array([model.predict_proba(X[i : i + 1])[0, 1] for i in range(700)])
+    differs = np.flatnonzero(alone != model.predict_proba(X)[:, 1])
+    for row in (0, *differs[:3]):  # which rows differ is the processor's business
+        near = (np.nextafter(alone[row], 0.0), alone[row], np.nextafter(alone[row], 1.0))
+        layout = BinaryLayout((0, 1), (0.0, *map(float, near), 1.0), probabilities=True)
+        same = np.repeat(X[row : row + 1], 700, axis=0)
+        for copies in (same, pd.DataFrame(same)):
+            whole = layout.codes(model, copies, y)[0] % 4
+            assert len(set(whole.tolist())) == 1
+            for n in (1, 2, 3, 255, 333, 698, 699):
+                assert np.array_equal(layout.codes(model, copies[:n], y[:n])[0] % 4, whole[:n])

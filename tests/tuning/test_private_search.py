@@ -27,6 +27,7 @@ from noisette import (
 from noisette.core import plans
 from noisette.core.adjacency import ADD_REMOVE, REPLACE_ONE
 from noisette.core.bounded import Bounded
+from noisette.core.cells import taken
 from noisette.core.door import release
 from noisette.core.mechanisms import Laplace
 from noisette.core.plans import Selected
@@ -41,7 +42,7 @@ from noisette.errors import (
 )
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tuning.budget import divided, taken
+from noisette.tuning.budget import divided
 from noisette.tuning.scores import SCORES
 
 X, Y = make_classification(1500, 4, n_informative=3, n_redundant=0, random_state=3)

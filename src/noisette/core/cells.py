@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import math
 import numbers as kinds
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from decimal import Decimal
@@ -429,3 +429,24 @@ def _of_arrow(array: Any) -> Given:
 
 def _numpy(array: Any) -> NDArray[Any]:
     return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def taken(X: Any, places: Indices) -> Any:
+    """Return the rows of an array, sparse matrix, tensor, table or dictionary of columns."""
+    if type(X).__module__.startswith(("pyarrow", "noisette.tables")):
+        return X.take(places)
+    if isinstance(X, Mapping):
+        return {name: taken(column, places) for name, column in X.items()}
+    if hasattr(X, "iloc"):  # pandas
+        return X.iloc[places]
+    if isinstance(X, list | tuple):  # each cell as it is
+        return [X[place] for place in places]  # proof: ROW-LOCAL
+    if hasattr(X, "tocsr"):
+        X = X.tocsr()
+    try:
+        return X[places]
+    except Exception:  # a table of another make; its message may quote a row
+        raise InvalidData(
+            "X must be an array, a sparse matrix, a tensor, a table of pandas, polars or pyarrow, "
+            "or a dictionary of columns."
+        ) from None

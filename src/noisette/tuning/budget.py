@@ -1,9 +1,8 @@
 """The budget of one run, such that the whole search keeps the (epsilon, delta) that was asked."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,8 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.plans import Parallel, Plan, Selected
 from noisette.core.plans.laws import RunLaw
 from noisette.core.randomness import Randomness
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidParameter
 from noisette.fitting.algorithms.public import PublicBudget
-from noisette.tables.frame import Frame
 
 _CLOSE = 0.985  # of epsilon: closer is not worth another round
 _ROUNDS = 8
@@ -121,24 +119,3 @@ def divided(
         return np.sort(order[:train]), np.sort(order[train:])
     tests = generator.random(n) < share
     return np.flatnonzero(~tests), np.flatnonzero(tests)
-
-
-def taken(X: Any, places: Indices) -> Any:
-    """Return the rows of an array, sparse matrix, tensor, table or dictionary of columns."""
-    if isinstance(X, Frame) or type(X).__module__.startswith("pyarrow"):
-        return X.take(places)
-    if isinstance(X, Mapping):
-        return {name: taken(column, places) for name, column in X.items()}
-    if hasattr(X, "iloc"):  # pandas
-        return X.iloc[places]
-    if isinstance(X, list | tuple):  # each cell as it is
-        return [X[place] for place in places]  # proof: ROW-LOCAL
-    if hasattr(X, "tocsr"):
-        X = X.tocsr()
-    try:
-        return X[places]
-    except Exception:  # a table of another make; its message may quote a row
-        raise InvalidData(
-            "X must be an array, a sparse matrix, a tensor, a table of pandas, polars or pyarrow, "
-            "or a dictionary of columns."
-        ) from None

@@ -16,12 +16,13 @@ from sklearn.preprocessing import StandardScaler
 from noisette import _validate
 from noisette._typing import Floats, Indices
 from noisette.core.adjacency import Adjacency
+from noisette.core.cells import taken
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidData, InvalidParameter, MissingExtra, WeakModelWarning
 from noisette.fitting.units import Persons, Unit
 from noisette.scores import BinaryScores, measure
 from noisette.tables.frame import Frame
-from noisette.tuning.budget import divided, taken
+from noisette.tuning.budget import divided
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 

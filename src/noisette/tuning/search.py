@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from noisette import _validate
 from noisette.core import accounting
 from noisette.core.adjacency import Adjacency
+from noisette.core.cells import taken
 from noisette.core.guarantee import ONE_FIT
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
@@ -27,7 +28,7 @@ from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
 from noisette.models.private import Outlook, PrivateEstimator, Scored, retired
-from noisette.tuning.budget import RunBudget, divided, run_budget, sizes, taken
+from noisette.tuning.budget import RunBudget, divided, run_budget, sizes
 from noisette.tuning.scores import SCORES, RunScore
 
 _OURS = {
