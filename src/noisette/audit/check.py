@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.audit.engine import LEAST_RUNS
 from noisette.audit.findings import AuditReport, Finding, Tally
 from noisette.audit.whitebox.attributes import LEVEL, MOST_FITS, attributes
@@ -147,8 +148,8 @@ def check_estimator(
             )
         else:
             findings.append(_watched(attack, subject, level, share, fits, long=long))
-        refuted = findings and findings[-1].verdict == "violated"
-        if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
+        quick = attack == "attributes" and attacks is None and not (long or subject.ours)
+        if quick and findings[-1].verdict == "violated":
             break  # a certain answer in seconds; minutes of other attacks would add nothing
     unit = "person" if subject.persons else "record"
     # the class and the parameters that differ from its defaults, on one line
@@ -162,12 +163,12 @@ def _check_kind(estimator: Any) -> None:
             f"estimator must be an object, not the class {estimator.__name__}: write "
             f"{estimator.__name__}(...)."
         )
-    for name in ("fit", "get_params"):
-        if not hasattr(estimator, name):
-            raise InvalidParameter(
-                f"estimator must have {name}, as scikit-learn's have; got an object of type "
-                f"{type(estimator).__name__}."
-            )
+    refuse(*(
+        (not hasattr(estimator, name),
+         f"estimator must have {name}, as scikit-learn's have; got an object of type "
+         f"{type(estimator).__name__}.")
+        for name in ("fit", "get_params")
+    ))  # fmt: skip
 
 
 def _watched(
@@ -196,21 +197,18 @@ def _watched(
 
 def _check_facts(subject: AuditedEstimator) -> None:
     """Refuse facts that contradict the estimator, or that no data set can express."""
-    if subject.ours and (subject.relation is not None or subject.bound is not None):
-        raise InvalidParameter(
-            "adjacency and norm_bound are parameters of noisette's estimators; set them there."
-        )
-    if subject.persons and not subject.takes("persons"):
-        raise InvalidParameter(
-            f"a claim about persons needs to know whose rows they are, and the fit of "
-            f"{type(subject.estimator).__name__} takes no persons."
-        )
-    blank = subject.room().null
-    if not subject.ours and subject.adjacency is Adjacency.ZERO_OUT and blank == "sample_epsilon":
-        raise InvalidParameter(
-            f"zero-out needs a way to say that a record is blank, and the fit of "
-            f"{type(subject.estimator).__name__} takes no sample_weight."
-        )
+    ours, kind = subject.ours, type(subject.estimator).__name__
+    blanked = not ours and subject.adjacency is Adjacency.ZERO_OUT
+    refuse(
+        (ours and (subject.relation is not None or subject.bound is not None),
+         "adjacency and norm_bound are parameters of noisette's estimators; set them there."),
+        (subject.persons and not subject.takes("persons"),
+         "a claim about persons needs to know whose rows they are, and the fit of "
+         f"{kind} takes no persons."),
+        (blanked and subject.room().null == "sample_epsilon",
+         "zero-out needs a way to say that a record is blank, and the fit of "
+         f"{kind} takes no sample_weight."),
+    )  # fmt: skip
 
 
 def _claim(estimator: Any, epsilon: float | None, delta: float | None) -> tuple[float, float]:
@@ -224,10 +222,10 @@ def _claim(estimator: Any, epsilon: float | None, delta: float | None) -> tuple[
             stated = deep[parts[0]]
             spare = deep.get(parts[0].removesuffix("epsilon") + "delta")
     stated = stated if epsilon is None else epsilon
-    if stated is None:
-        raise InvalidParameter(
-            f"{type(estimator).__name__} has no parameter epsilon; say what is claimed with "
-            "epsilon=..."
-        )
+    refuse(
+        (stated is None,
+         f"{type(estimator).__name__} has no parameter epsilon; say what is claimed with "
+         "epsilon=..."),
+    )  # fmt: skip
     spare = spare if delta is None else delta
     return _validate.epsilon(stated), _validate.delta(0.0 if spare is None else spare)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.audit import bounds
 from noisette.audit.bounds import Betting, best_stake
 from noisette.audit.events import Event, Outcome, repeats
 from noisette.audit.findings import Finding, Result, Verdict
 from noisette.audit.worlds import Output, bar, jobs, refuse_generators, running, world
-from noisette.errors import InvalidParameter
 
 REPEAT_SHARE = 0.1
 """Share of the error that the test for repeated noise may use; its evidence is overwhelming."""
@@ -36,22 +36,9 @@ class TwoWorlds(Result):
 
     Parameters
     ----------
-    attack : str
-        The name of the test.
-    claim : tuple of float
-        The pair that was tested: the stated one or, for a `Guarantee`, another point of the
-        curve that it promises.
-    epsilon_lower : float
-        A lower bound on epsilon at the delta of `claim`, right with probability at least
-        `confidence` (together with `repeated`).
-    confidence : float
-        A false alarm has probability at most 1 - confidence.
-    verdict : {"violated", "consistent", "not applicable"}
-        Whether the claim is refuted.
-    runs : int
-        How many fits were made.
-    detail : str
-        One plain sentence for a reviewer.
+    attack, claim, epsilon_lower, confidence, verdict, runs, detail : see `Finding`
+        The claim is the pair that was tested: the stated one or, for a `Guarantee`, another
+        point of the curve that it promises. The confidence is that of `repeated` as well.
     event : str
         The event that tells the worlds apart, in words.
     counts : tuple of int
@@ -158,8 +145,7 @@ def audited(
     total = _validate.integer("runs", runs, least=LEAST_RUNS)
     pilot = total // 2 if pilot is None else _validate.integer("pilot", pilot, least=2)
     tested = total - pilot
-    if tested < 2:
-        raise InvalidParameter(f"pilot must leave at least 2 of {total} runs for the test.")
+    refuse((tested < 2, f"pilot must leave at least 2 of {total} runs for the test."))
     n_jobs = jobs(n_jobs)
     spare = REPEAT_SHARE * alpha if output is not None else 0.0
     tasks: list[Any] = [world(make_model, data, statistic, output) for data in worlds]

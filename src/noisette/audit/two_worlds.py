@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.audit import bounds
 from noisette.audit.bounds import odds
 from noisette.audit.engine import Data, Outcomes, Test, Told, TwoWorlds, audited, pair_test
@@ -22,7 +23,7 @@ from noisette.audit.findings import ClaimLike, gaussian_mu, pairs_of
 from noisette.audit.worlds import Output, released
 from noisette.core.guarantee import Guarantee
 from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import Unproven
 
 __all__ = ["TwoWorlds", "gdp_two_worlds", "two_worlds"]
 
@@ -158,32 +159,16 @@ def gdp_two_worlds(
 
     Parameters
     ----------
-    make_model : callable
-        As in `two_worlds`, and so are the parameters not described here.
-    D, D_prime : tuple of (array_like, array_like)
-        Neighbours, made up.
+    make_model, D, D_prime : see `two_worlds`
+        How to make a model, and two neighbours, made up.
     claim : Guarantee, optional
         Its plan must be a composition of unsampled Gaussians (anything else is refused).
     mu : float, optional
         The claim itself, instead of `claim`.
     delta : float, default 1e-6
         Where epsilon is read off if `mu` is given.
-    statistic : callable, optional
-        A number computed from a fitted model.
-    runs : int, default 2000
-        Fits in each world, the pilot included.
-    confidence : float, default 0.99
-        One minus the probability of a false alarm.
-    pilot : int, optional
-        Fits in each world that choose the event.
-    early_stop : bool, default True
-        Stop as soon as the claim is refuted.
-    output : callable or None, optional
-        Array of everything released, to find repeated noise.
-    n_jobs : int, default 1
-        Processes.
-    progress : bool, default False
-        Whether to show a progress bar on a terminal.
+    statistic, runs, confidence, pilot, early_stop, output, n_jobs, progress : see `two_worlds`
+        What to look at, how often, and how.
 
     Returns
     -------
@@ -212,18 +197,18 @@ def gdp_two_worlds(
     ('violated', True)
 
     """
-    if isinstance(claim, Guarantee) == (mu is not None):
-        raise Unproven(
-            "pass claim, the Guarantee of a Gaussian plan, or mu; a bare (epsilon, delta) pair is "
-            "no Gaussian curve, use two_worlds for it."
-        )
+    refuse(
+        (isinstance(claim, Guarantee) == (mu is not None),
+         "pass claim, the Guarantee of a Gaussian plan, or mu; a bare (epsilon, delta) pair is "
+         "no Gaussian curve, use two_worlds for it."),
+        kind=Unproven,
+    )  # fmt: skip
     if isinstance(claim, Guarantee):
         claimed, delta = max(gaussian_mu(claim), 1e-12), claim.delta
     else:
         claimed = _validate.positive("mu", mu)
     delta = _validate.delta(delta)
-    if delta == 0.0:
-        raise InvalidParameter("delta must be above 0: a Gaussian curve has no epsilon at 0.")
+    refuse((delta == 0.0, "delta must be above 0: a Gaussian curve has no epsilon at 0."))
 
     def chosen(on_d: Outcomes, on_d_prime: Outcomes, level: float) -> list[Test]:
         event = _best_event(on_d, on_d_prime, partial(bounds.mu_lower, level=level))
