@@ -78,9 +78,7 @@ class Room:
 
     def count(self, wanted: int) -> int:
         """Return how many records to make."""
-        if self.rows is not None:
-            return self.rows
-        return wanted if self.most is None else min(wanted, self.most)
+        return self.rows or min(wanted, self.most or wanted)
 
     def presence(self, rows: int, blank: int) -> dict[str, Floats]:
         """Return the arguments of ``fit`` that say that the last `blank` rows are not there.

@@ -6,8 +6,8 @@ from typing import Any
 
 from noisette import _validate
 from noisette._validate import refuse
-from noisette.audit.engine import LEAST_RUNS
 from noisette.audit.findings import AuditReport, Finding, Tally
+from noisette.audit.two_worlds import LEAST_RUNS
 from noisette.audit.whitebox.attributes import LEVEL, MOST_FITS, attributes
 from noisette.audit.whitebox.exposed import exposed, solver
 from noisette.audit.whitebox.from_outside import (
@@ -23,7 +23,6 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.trace import Blind
 from noisette.audit.worlds import jobs
 from noisette.core.adjacency import Adjacency
-from noisette.errors import InvalidParameter
 
 ATTACKS = (
     "attributes", "exposed", "replay", "solver", "repeated", "noise-law", "sampling-law",
@@ -125,18 +124,15 @@ def check_estimator(
         _validate.boolean("persons", persons),
     )  # fmt: skip
     _check_facts(subject)
-    chosen = tuple(_validate.choice("attacks", a, ATTACKS) for a in attacks or ATTACKS)
-    findings: list[Finding] = []
-    if not subject.ours:
-        detail = "This attack looks inside estimators of noisette, which this one is not."
-        findings += [
-            Finding(attack, subject.claim, None, 1.0, "not applicable", 0, detail)
-            for attack in attacks or ()
-            if attack not in _ANYBODY
-        ]
-        chosen = tuple(attack for attack in chosen if attack in _ANYBODY)
+    wanted = [_validate.choice("attacks", attack, ATTACKS) for attack in attacks or ATTACKS]
+    able, statistical = (ATTACKS, _STATISTICAL) if subject.ours else (_ANYBODY, _FROM_OUTSIDE)
+    findings = [
+        Finding(attack, subject.claim, None, 1.0, "not applicable", 0,
+                "This attack looks inside estimators of noisette, which this one is not.")
+        for attack in attacks or () if attack not in able
+    ]  # fmt: skip
+    chosen = [attack for attack in wanted if attack in able]
     level = min(LEVEL, 0.1 * (1.0 - confidence)) if "attributes" in chosen else 0.0
-    statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
     share = (1.0 - confidence - level) / max(1, sum(attack in statistical for attack in chosen))
     fits = runs or (100 if subject.ours else 600) * (10 if long else 1)
     for attack in chosen:
@@ -151,24 +147,25 @@ def check_estimator(
         quick = attack == "attributes" and attacks is None and not (long or subject.ours)
         if quick and findings[-1].verdict == "violated":
             break  # a certain answer in seconds; minutes of other attacks would add nothing
-    unit = "person" if subject.persons else "record"
     # the class and the parameters that differ from its defaults, on one line
-    return AuditReport(" ".join(repr(estimator).split()), tuple(findings), unit)
+    name = " ".join(repr(estimator).split())
+    return AuditReport(name, tuple(findings), "person" if subject.persons else "record")
 
 
 def _check_kind(estimator: Any) -> None:
     """Refuse what is no estimator."""
-    if isinstance(estimator, type):
-        raise InvalidParameter(
-            f"estimator must be an object, not the class {estimator.__name__}: write "
-            f"{estimator.__name__}(...)."
-        )
-    refuse(*(
-        (not hasattr(estimator, name),
-         f"estimator must have {name}, as scikit-learn's have; got an object of type "
+    name = getattr(estimator, "__name__", "")
+    missing = (
+        (not hasattr(estimator, needed),
+         f"estimator must have {needed}, as scikit-learn's have; got an object of type "
          f"{type(estimator).__name__}.")
-        for name in ("fit", "get_params")
-    ))  # fmt: skip
+        for needed in ("fit", "get_params")
+    )  # fmt: skip
+    refuse(
+        (isinstance(estimator, type),
+         f"estimator must be an object, not the class {name}: write {name}(...)."),
+        *missing,
+    )  # fmt: skip
 
 
 def _watched(

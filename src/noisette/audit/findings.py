@@ -158,9 +158,8 @@ class AuditReport:
     def verdict(self) -> Verdict:
         """``violated`` if any attack succeeded, ``consistent`` if some ran and none did."""
         verdicts = {finding.verdict for finding in self.findings}
-        if "violated" in verdicts:
-            return "violated"
-        return "consistent" if "consistent" in verdicts else "not applicable"
+        ranked: tuple[Verdict, ...] = get_args(Verdict)
+        return next((each for each in ranked if each in verdicts), "not applicable")
 
     @property
     def violations(self) -> tuple[Finding, ...]:

@@ -100,10 +100,11 @@ def invented(
             plain[name], values = _column(fact)
             ends[name] = values[0], values[-1]
             columns[name] = [values[k] for k in g.integers(len(values), size=rows)]
-    if isinstance(labels, tuple):
-        chosen = [labels[0] + (labels[1] - labels[0]) * float(u) for u in g.random(rows)]
-    else:
-        chosen = [labels[k] for k in g.integers(len(labels), size=rows)]
+    chosen = (
+        [labels[0] + (labels[1] - labels[0]) * float(u) for u in g.random(rows)]
+        if isinstance(labels, tuple)
+        else [labels[k] for k in g.integers(len(labels), size=rows)]
+    )
     whose = [f"p{k // 2 if persons else k}" for k in range(rows)]
     return RawTable(plain, columns, chosen, ends, (labels[0], labels[-1]), whose, persons)
 

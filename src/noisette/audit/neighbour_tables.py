@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -21,8 +20,7 @@ from noisette.audit.canaries import LONG, OTHER, OWN, Data, Room, ordinary
 from noisette.core.adjacency import Adjacency
 
 Record = tuple[Any, Any]
-Moves = dict[str, tuple[Callable[[int], Any], int]]
-"""Name of a family -> its j-th row, and how many there are."""
+"""A row and its label."""
 MANY = 1000
 """Records in families that can have any number of them."""
 
@@ -34,29 +32,21 @@ class Table:
     rows: list[Any]
     labels: list[Any]
     wrapped: Callable[[list[Any]], Any]
-    moves: Moves
+    moves: dict[str, list[Any]]
+    """Name of a family -> the rows that the last record may have."""
     room: Room
 
     def families(self, missing: bool) -> list[Family]:
         """Return all families; one has missing entries, for estimators that say they take them."""
         row, label = self.rows[-1], self.labels[-1]
-        moves = dict(self.moves)
+        records = {name: [(each, label) for each in rows] for name, rows in self.moves.items()}
         if missing and isinstance(row, np.ndarray):
-            moves["a missing entry"] = _subsets(
-                row, lambda cells: None if row.dtype == object else np.nan
-            )
-        others = [each for each in self.room.classes if each != label]
+            lost = _subsets(row, lambda cells: None if row.dtype == object else np.nan)
+            records["a missing entry"] = [(each, label) for each in lost]
+        records["another label"] = [(row, each) for each in self.room.classes if each != label]
         near = 1 if self.room.adjacency is not Adjacency.ZERO_OUT or self.blankable else 2
         apart = near, 1 if self.room.adjacency is Adjacency.REPLACE_ONE else 2
-
-        def moved(of: Callable[[int], Any], j: int) -> Data:
-            return self.data(None if j == 0 else (of(j - 1), label))
-
-        def relabelled(j: int) -> Data:
-            return self.data(None if j == 0 else (row, others[j - 1]))
-
-        families = [Family(each, partial(moved, of), n, apart) for each, (of, n) in moves.items()]
-        return [*families, Family("another label", relabelled, len(others), apart)]
+        return [Family(name, self, found, apart) for name, found in records.items()]
 
     @property
     def blankable(self) -> bool:
@@ -67,11 +57,9 @@ class Table:
         """Return the table with this last record; None: missing, blank, else an ordinary one."""
         relation, options = self.room.adjacency, dict[str, Any]()
         row, label = record or (self.rows[-1], self.labels[-1])
-        own = 1
+        own = (OTHER if record is None else OWN) if self.room.persons else 1
         if record is None and relation is Adjacency.ADD_REMOVE:
             own = 0
-        elif self.room.persons:
-            own = OTHER if record is None else OWN
         rows, labels = [*self.rows[:-1], *[row] * own], [*self.labels[:-1], *[label] * own]
         if self.room.persons:
             options["persons"] = np.minimum(np.arange(len(rows)), len(self.rows) - 1)
@@ -86,10 +74,14 @@ class Family(NamedTuple):
     """Data sets by number: number 0 is without the record, which is another one in all others."""
 
     name: str
-    world: Callable[[int], Data]
-    size: int
+    table: Table
+    records: list[Record]
     apart: tuple[int, int]
     """How many changes lie between number 0 and another data set, and between two others."""
+
+    def world(self, number: int) -> Data:
+        """Return the data set of this number."""
+        return self.table.data(None if number == 0 else self.records[number - 1])
 
 
 def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
@@ -100,17 +92,18 @@ def number_tables(room: Room, names: list[str] | None) -> Iterator[Table]:
             return np.array(rows)
         return import_module("pandas").DataFrame(np.array(rows), columns=names)
 
-    def pulled(rows: Any, far: Any) -> Moves:
+    def pulled(rows: Any, far: Any) -> dict[str, list[Any]]:
         others = np.sort(rows[:-1], axis=0)
         low, high = others[len(others) // 2 - 1], others[len(others) // 2]
+        steps = range(MANY)
         return {
             # farther out than all others, in every column
-            "an extreme record": (lambda j: room.norm * (LONG + j) * far, MANY),
+            "an extreme record": [room.norm * (LONG + j) * far for j in steps],
             # between the two rows in the middle of every column, where it is the median
-            "a record in the middle": (
-                lambda j: low + (j + 1.0) / (MANY + 1.0) * (high - low), MANY
-            ),
-        }  # fmt: skip
+            "a record in the middle": [
+                low + (j + 1.0) / (MANY + 1.0) * (high - low) for j in steps
+            ],
+        }
 
     X, y, _ = ordinary(room)
     signs, bits = (-1.0) ** np.arange(room.features), (X > 0.0).astype(float)
@@ -132,22 +125,16 @@ def text_tables(room: Room) -> Iterator[Table]:
     def as_table(rows: list[Any]) -> Any:
         return np.array(rows, dtype=object).reshape(len(rows), d)
 
-    def new_words(j: int) -> Any:
-        return np.array([f"word{j}"] * d, dtype=object)
-
-    yield Table(list(cells), labels, as_table, {"a new category": (new_words, MANY)}, room)
-    texts = [" ".join(row) for row in cells]
-    yield Table(texts, labels, list, {"a new word": ("word{}".format, MANY)}, room)
+    new = [f"word{j}" for j in range(MANY)]
+    new_rows = [np.array([word] * d, dtype=object) for word in new]
+    yield Table(list(cells), labels, as_table, {"a new category": new_rows}, room)
+    yield Table([" ".join(row) for row in cells], labels, list, {"a new word": new}, room)
 
 
-def _subsets(ordinary_row: Any, changed: Callable[[Any], Any]) -> tuple[Callable[[int], Any], int]:
-    """The ordinary row with some entries changed, in all ways (of few columns)."""
-    width = min(len(ordinary_row), 8)
-
-    def record(j: int) -> Any:
-        row, chosen = np.array(ordinary_row), np.zeros(len(ordinary_row), dtype=bool)
-        chosen[:width] = (j + 1) >> np.arange(width) & 1
-        row[chosen] = changed(row[chosen])
-        return row
-
-    return record, 2**width - 1
+def _subsets(row: Any, changed: Callable[[Any], Any]) -> list[Any]:
+    """Return the row with some entries changed, in all ways (of few columns)."""
+    numbers = np.arange(1, 2 ** min(len(row), 8))[:, None]
+    chosen = (numbers >> np.arange(len(row)) & 1).astype(bool)
+    rows = np.tile(row, (len(chosen), 1))
+    rows[chosen] = changed(rows[chosen])
+    return list(rows)

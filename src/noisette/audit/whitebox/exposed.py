@@ -26,10 +26,9 @@ _TIGHT = 1e-9
 
 def exposed(subject: AuditedEstimator) -> Tally:
     """Look at one fit on an ordinary table, one with a long row, one with zero rows."""
-    out = Tally("exposed numbers", subject.claim)
-    out.applies = True
-    pairs = [CANARIES[name](subject.room()).first for name in ("long row", "intercept only")]
-    for data in (plain_table(subject.room()), *pairs):
+    out, room = Tally("exposed numbers", subject.claim, applies=True), subject.room()
+    tables = (CANARIES[name](room).first for name in ("long row", "intercept only"))
+    for data in (plain_table(room), *tables):
         model, trace = subject.fit(data.bare())
         out.runs += 1
         promise = getattr(model, "privacy_", None)
@@ -57,7 +56,6 @@ def _order(trace: Trace, out: Tally) -> None:
     for draw in trace.stray:
         when = "" if draw.charged else " and before anything was charged"
         out.fault(f"{draw.mechanism.name} noise was drawn outside the door{when}")
-    paid = {id(charge.plan) for charge in trace.charges}
     for charge in trace.charges:
         own = [seen for seen in trace.releases if seen.plan is charge.plan]
         for part, (leaf, count) in enumerate(charge.plan.leaves()):
@@ -69,7 +67,7 @@ def _order(trace: Trace, out: Tally) -> None:
             )
     out.fault(
         "a value was released under a plan that was not charged",
-        any(id(seen.plan) not in paid for seen in trace.releases),
+        any(all(seen.plan is not c.plan for c in trace.charges) for seen in trace.releases),
     )
 
 
@@ -185,8 +183,7 @@ def _iterates(trace: Trace, out: Tally) -> None:
 
 def solver(subject: AuditedEstimator) -> Tally:
     """Fit on every canary and compare each solution with the auditor's own."""
-    out = Tally("solver against its certificate", subject.claim)
-    out.missing = "no solver was called"
+    out = Tally("solver against its certificate", subject.claim, missing="no solver was called")
     for make in CANARIES.values():
         pair = make(subject.room())
         _, trace = subject.fit(pair.first.bare(), seed=7)
@@ -196,7 +193,7 @@ def solver(subject: AuditedEstimator) -> Tally:
         for solve in trace.solves:
             exact, error = solve.exact()
             away = max(0.0, float(np.linalg.norm(exact - solve.weights)) - error)
-            allowed = solve.tolerance / solve.problem.ridge
-            out.ratio(away, allowed, f"{pair.name}: the distance to the optimum", 1e-6)
+            what = f"{pair.name}: the distance to the optimum"
+            out.ratio(away, solve.tolerance / solve.problem.ridge, what, 1e-6)
     out.note = f"the solutions are within {out.worst:.3f} of the certified distance"
     return out

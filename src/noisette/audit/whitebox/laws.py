@@ -56,7 +56,7 @@ MOST_FITS = 400
 
 def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -> Tally:
     """Fit until enough noise is recovered in a small and a larger dimension, then test its law."""
-    out = Tally("law of the noise", subject.claim, confidence=1.0 - alpha)
+    out = Tally("law of the noise", subject.claim, confidence=1.0 - alpha, applies=True)
     tests: list[tuple[float, str]] = []
     for features in (FEW, MANY):
         groups: dict[tuple[str, int, str], list[Floats]] = {}
@@ -74,11 +74,12 @@ def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -
             ):
                 break
         for (name, dimension, law), fits in groups.items():
-            words = f"of the {name} noise in {dimension} dimensions"
-            tests += [(p, f"{what} {words}") for p, what in _tests(law, fits)]
+            tests += [
+                (p, f"{what} of the {name} noise in {dimension} dimensions")
+                for p, what in _tests(law, fits)
+            ]
     if not tests:
         raise Blind("no noise could be recovered from what was released")
-    out.applies = True
     for p, what in tests:
         out.fault(f"the {what} is not as stated (p = {p:.1e})", p < alpha / len(tests))
     out.note = f"{len(tests)} tests on recovered noise, the smallest p-value is {min(tests)[0]:.2g}"
@@ -155,8 +156,10 @@ STEPS = 120
 
 def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
     """Fit until there are enough batches, then compare them with the plan's sampler."""
-    out = Tally("law of the batches", subject.claim, confidence=1.0 - alpha)
-    out.missing = "there is no single sequence of batches"
+    out = Tally(
+        "law of the batches", subject.claim, confidence=1.0 - alpha,
+        missing="there is no single sequence of batches",
+    )  # fmt: skip
     data = plain_table(subject.room(), rows=600)
     batches: list[np.ndarray[Any, Any]] = []
     for seed in range(40):
@@ -203,8 +206,10 @@ def _check(
     if part.kind == "poisson" and part.rate < 1.0:
         q, total = part.rate, float(sizes.sum())
         law = binom(n * len(sizes), q)
-        tests.append((2.0 * min(law.cdf(total), law.sf(total - 1.0)), "number of records"))
-        tests.append((_scatter(sizes, n * q, n * q * (1.0 - q)), "scatter of batch sizes"))
+        tests += [
+            (2.0 * min(law.cdf(total), law.sf(total - 1.0)), "number of records"),
+            (_scatter(sizes, n * q, n * q * (1.0 - q)), "scatter of batch sizes"),
+        ]
         mean = len(sizes) * q
         if mean * (1.0 - q) > 3.0:
             tests.append((_scatter(counts, mean, mean * (1.0 - q)), "scatter of participation"))

@@ -366,8 +366,8 @@ def _clean(real: Any, update: Any, state: Any, X: Any, y: Any, share: Any, batch
         averaging=None,
     )  # fmt: skip
     probe = replace(state, w=state.w.copy(), mean=state.mean.copy())
-    batch = replace(batch, normalisers=np.ones(1))
-    real(plain, probe, X, y, batch, np.zeros((1, len(state.w))), 0.0, share)
+    once = replace(batch, normalisers=np.ones(1))
+    real(plain, probe, X, y, once, np.zeros((1, len(state.w))), 0.0, share)
     return np.asarray(state.w - probe.w)
 
 
