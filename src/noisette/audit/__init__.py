@@ -18,15 +18,9 @@ if TYPE_CHECKING:
     from noisette.audit.check import check_estimator
 
 __all__ = [
-    "AuditReport",
-    "Finding",
-    "OneRun",
-    "TwoWorlds",
-    "check_estimator",
-    "gdp_two_worlds",
-    "one_run",
+    "AuditReport", "Finding", "OneRun", "TwoWorlds", "check_estimator", "gdp_two_worlds", "one_run",
     "two_worlds",
-]
+]  # fmt: skip
 
 
 __getattr__ = lazily(__name__, {"check_estimator": "check"}, {})

@@ -10,12 +10,7 @@ from noisette.audit.findings import AuditReport, Finding, Tally
 from noisette.audit.two_worlds import LEAST_RUNS
 from noisette.audit.whitebox.attributes import LEVEL, MOST_FITS, attributes
 from noisette.audit.whitebox.exposed import exposed, solver
-from noisette.audit.whitebox.from_outside import (
-    FIRST_LOOK,
-    STRANGERS,
-    WHOLE_PERSONS,
-    from_outside,
-)
+from noisette.audit.whitebox.from_outside import from_outside
 from noisette.audit.whitebox.laws import noise_law, sampling_law
 from noisette.audit.whitebox.repeated import repeated
 from noisette.audit.whitebox.replay import replay
@@ -36,21 +31,12 @@ _ANYBODY = ("attributes", *_FROM_OUTSIDE)
 
 
 def check_estimator(
-    estimator: Any,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    runs: int | None = None,
-    confidence: float = 0.999,
-    long: bool = False,
-    n_jobs: int = 1,
-    progress: bool = False,
-    attacks: Sequence[str] | None = None,
-    seed: int = 0,
-    adjacency: str | Adjacency | None = None,
-    norm_bound: float | None = None,
+    estimator: Any, *, epsilon: float | None = None, delta: float | None = None,
+    runs: int | None = None, confidence: float = 0.999, long: bool = False, n_jobs: int = 1,
+    progress: bool = False, attacks: Sequence[str] | None = None, seed: int = 0,
+    adjacency: str | Adjacency | None = None, norm_bound: float | None = None,
     persons: bool = False,
-) -> AuditReport:
+) -> AuditReport:  # fmt: skip
     """Audit an estimator and return one finding for each attack.
 
     Parameters
@@ -71,10 +57,8 @@ def check_estimator(
         `long` ask for it.
     long : bool, default False
         More seeds, more noise, finer grids, all canaries in the black-box tests.
-    n_jobs : int, default 1
-        For the black-box tests, see `two_worlds`.
-    progress : bool, default False
-        For the black-box tests, see `two_worlds`.
+    n_jobs, progress : see `two_worlds`
+        For the black-box tests.
     attacks : sequence of str, optional
         Names out of `ATTACKS`, all of them by default.
     seed : int, default 0
@@ -137,10 +121,8 @@ def check_estimator(
     fits = runs or (100 if subject.ours else 600) * (10 if long else 1)
     for attack in chosen:
         if attack == "two-worlds":
-            few = WHOLE_PERSONS if subject.persons else FIRST_LOOK
-            names = STRANGERS if long or not subject.ours else few
             findings += from_outside(
-                subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
+                subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, long=long
             )
         else:
             findings.append(_watched(attack, subject, level, share, fits, long=long))

@@ -312,6 +312,11 @@ class Tally:
         if wrong and text not in self.faults:
             self.faults.append(text)
 
+    def check(self, *wrongs: tuple[object, str]) -> None:
+        """Write down the sentences of all that is wrong."""
+        for wrong, text in wrongs:
+            self.fault(text, wrong)
+
     def ratio(
         self, value: float, bound: float, what: str, slack: float = 1e-9, proof: str = ""
     ) -> float:

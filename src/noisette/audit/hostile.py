@@ -168,18 +168,13 @@ CONTAINERS: dict[str, tuple[str, Callable[[Columns], Any]]] = {
     "lists": ("numpy", dict),
     "pandas": ("pandas", _pandas),
     "pandas nullable": ("pandas", _nullable),
-    "polars": ("polars", lambda columns: import_module("polars").from_arrow(_arrow(columns))),
+    "polars": ("polars", lambda x: import_module("polars").from_arrow(_arrow(x))),
     "pyarrow": ("pyarrow", _arrow),
-    "parquet": ("pyarrow", lambda columns: _parquet(columns) / "part-0.parquet"),
-    "dask": (
-        "dask",
-        lambda columns: import_module("dask.dataframe").from_pandas(
-            _pandas(columns), npartitions=3
-        ),
-    ),
+    "parquet": ("pyarrow", lambda x: _parquet(x) / "part-0.parquet"),
+    "dask": ("dask", lambda x: import_module("dask.dataframe").from_pandas(_pandas(x), 3)),
     "dask parquet": (
         "dask",
-        lambda columns: import_module("dask.dataframe").read_parquet(_parquet(columns, 3)),
+        lambda x: import_module("dask.dataframe").read_parquet(_parquet(x, 3)),
     ),
 }
 """What makes a table of columns, and the package that it needs."""

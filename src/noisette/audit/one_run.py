@@ -73,18 +73,11 @@ def log_likelihood(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
 
 
 def one_run(
-    train: Any,
-    canaries: tuple[Any, Any],
-    score: Score = log_likelihood,
-    *,
-    guesses: int,
-    claim: ClaimLike,
-    base: tuple[Any, Any] | None = None,
-    substitutes: tuple[Any, Any] | None = None,
-    confidence: float = 0.95,
-    randomness: Randomness | None = None,
-    name: str = "one-run",
-) -> OneRun:
+    train: Any, canaries: tuple[Any, Any], score: Score = log_likelihood, *, guesses: int,
+    claim: ClaimLike, base: tuple[Any, Any] | None = None,
+    substitutes: tuple[Any, Any] | None = None, confidence: float = 0.95,
+    randomness: Randomness | None = None, name: str = "one-run",
+) -> OneRun:  # fmt: skip
     """Audit one training run.
 
     Parameters

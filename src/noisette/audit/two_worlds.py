@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from noisette import _validate
 from noisette._validate import refuse
@@ -214,21 +215,11 @@ def _repeated_finding(fresh: Finding, tests: list[Test], shown: bool) -> Finding
 
 
 def two_worlds(
-    make_model: Callable[[], Any],
-    D: Data,
-    D_prime: Data,
-    *,
-    claim: ClaimLike,
-    statistic: Callable[[Any], float] | None = None,
-    runs: int = 2000,
-    confidence: float = 0.99,
-    pilot: int | None = None,
-    early_stop: bool = True,
-    output: Output | None = released,
-    n_jobs: int = 1,
-    progress: bool = False,
-    name: str = "two-worlds",
-) -> TwoWorlds:
+    make_model: Callable[[], Any], D: Data, D_prime: Data, *, claim: ClaimLike,
+    statistic: Callable[[Any], float] | None = None, runs: int = 2000, confidence: float = 0.99,
+    pilot: int | None = None, early_stop: bool = True, output: Output | None = released,
+    n_jobs: int = 1, progress: bool = False, name: str = "two-worlds",
+) -> TwoWorlds:  # fmt: skip
     """Test a claimed epsilon by fitting on two neighbouring data sets.
 
     Parameters
@@ -318,22 +309,12 @@ def two_worlds(
 
 
 def gdp_two_worlds(
-    make_model: Callable[[], Any],
-    D: Data,
-    D_prime: Data,
-    *,
-    claim: Guarantee | None = None,
-    mu: float | None = None,
-    delta: float = 1e-6,
-    statistic: Callable[[Any], float] | None = None,
-    runs: int = 2000,
-    confidence: float = 0.99,
-    pilot: int | None = None,
-    early_stop: bool = True,
-    output: Output | None = released,
-    n_jobs: int = 1,
-    progress: bool = False,
-) -> TwoWorlds:
+    make_model: Callable[[], Any], D: Data, D_prime: Data, *, claim: Guarantee | None = None,
+    mu: float | None = None, delta: float = 1e-6,
+    statistic: Callable[[Any], float] | None = None, runs: int = 2000, confidence: float = 0.99,
+    pilot: int | None = None, early_stop: bool = True, output: Output | None = released,
+    n_jobs: int = 1, progress: bool = False,
+) -> TwoWorlds:  # fmt: skip
     """Test the claim that a model is mu-GDP; sees far more than `two_worlds` if it is one.
 
     ``mu_lower`` refutes the Gaussian curve; ``epsilon_lower`` is its reading at delta and would be
@@ -395,7 +376,7 @@ def gdp_two_worlds(
     def chosen(on_d: Outcomes, on_d_prime: Outcomes, level: float) -> list[Test]:
         event = _best_event(on_d, on_d_prime, partial(bounds.mu_lower, level=level))
         # The promise is the hypograph of a concave curve; the tangent at q is one of its pairs.
-        slope = -claimed * float(bounds.normal_quantile(event[2])) - claimed * claimed / 2.0
+        slope = -claimed * float(ndtri(event[2])) - claimed * claimed / 2.0
 
         def path(m: float) -> tuple[float, float]:
             return slope, float(gdp_delta(m, slope))

@@ -15,7 +15,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,9 +116,6 @@ def world(
     return run
 
 
-Result = TypeVar("Result")
-
-
 def jobs(n_jobs: object) -> int:
     """Return the number of processes that ``n_jobs`` asks for; -1 means one for each core."""
     if n_jobs == -1:
@@ -157,14 +154,14 @@ def refuse_generators(things: object) -> None:
     Search(io.BytesIO()).dump(things)
 
 
-def _batch(tasks: list[Callable[[], Result]], count: int) -> list[list[Result]]:
+def _batch(tasks: list[Callable[[], Any]], count: int) -> list[list[Any]]:
     return [[task() for task in tasks] for _ in range(count)]
 
 
 @contextlib.contextmanager
 def running(
-    tasks: list[Callable[[], Result]], n_jobs: int = 1, tick: Callable[[int], object] = bool
-) -> Iterator[Callable[[int], list[list[Result]]]]:
+    tasks: list[Callable[[], Any]], n_jobs: int = 1, tick: Callable[[int], object] = bool
+) -> Iterator[Callable[[int], list[list[Any]]]]:
     """Yield a function that runs every task so often: one list of results for each, in order."""
     with contextlib.ExitStack() as stack:
         parallel: Any = None
@@ -173,8 +170,8 @@ def running(
 
             parallel = stack.enter_context(Parallel(n_jobs=n_jobs, backend="loky"))
 
-        def rounds(count: int) -> list[list[Result]]:
-            rows: list[list[Result]] = []
+        def rounds(count: int) -> list[list[Any]]:
+            rows: list[list[Any]] = []
             # a few batches for each worker: even load, little traffic
             size = 1 if parallel is None else max(1, -(-count // (4 * n_jobs)))
             sizes = [min(size, count - done) for done in range(0, count, size)]

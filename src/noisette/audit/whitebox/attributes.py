@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from noisette.audit.bounds import LARGEST_EPSILON, largest, odds
-from noisette.audit.canaries import Data
+from noisette.audit.canaries import Data, Family, Table, number_tables, text_tables
 from noisette.audit.findings import Tally
 from noisette.audit.fitted_state import Note, State, fitted_state
-from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import fitted
 from noisette.errors import NoisetteError

@@ -96,10 +96,11 @@ def _along(probes: Floats, direction: Floats, model: Any) -> float:
 
 
 def from_outside(
-    subject: AuditedEstimator, *, alpha: float, runs: int, n_jobs: int, progress: bool,
-    names: tuple[str, ...],
-) -> list[Finding]:  # fmt: skip
-    """Return the findings of `two_worlds` on the named canaries."""
+    subject: AuditedEstimator, *, alpha: float, runs: int, n_jobs: int, progress: bool, long: bool
+) -> list[Finding]:
+    """Return the findings of `two_worlds` on the canaries for such an estimator."""
+    few = WHOLE_PERSONS if subject.persons else FIRST_LOOK
+    names = STRANGERS if long or not subject.ours else few
     room = subject.room()
     room = replace(room, most=_MOST_ROWS if room.most is None else min(room.most, _MOST_ROWS))
     seed = 10_007 * (subject.seed + 1) if subject.ours and n_jobs == 1 else None
@@ -111,11 +112,10 @@ def from_outside(
         probes = np.stack([pair.first.X[-1], np.zeros(room.features)])
         told, why = None, "" if subject.ours else _refused(make, sides)
         try:
-            if not why:
-                told = _told_apart(
-                    make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
-                    progress, attack,
-                )  # fmt: skip
+            told = None if why else _told_apart(
+                make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
+                progress, attack,
+            )  # fmt: skip
         except Unproven:  # ``fit`` cannot be told of a blank record, so there is no neighbour
             why = "No data set says that a record is blank."
         if told is None:

@@ -1,17 +1,9 @@
 """The laws of noise and batches: those that ran are those that the plan counts.
 
-Noise is recovered from what was released:
-
-* output perturbation: released weights minus the auditor's own optimum;
-* objective perturbation: first-order inversion, b = -(gradient of the objective) at the released
-  weights;
-* SGD: what the kernel got, with which `exposed` compares every update; other arrays: what left the
-  door minus what entered.
-
-Tests: the scale (sums of radii are Gamma, sums of squares chi-square, two-sided), the law of the
-radius and of the direction (Kolmogorov-Smirnov), and independence of vectors of the same fit and of
-successive ones (cosines). A small dimension shows a wrong shape of the radius, a larger one a wrong
-scale.
+Noise is recovered from what was released (`recovered` says how). Tests: the scale (sums of radii
+are Gamma, sums of squares chi-square, two-sided), the law of the radius and of the direction
+(Kolmogorov-Smirnov), and independence of vectors of the same fit and of successive ones (cosines).
+A small dimension shows a wrong shape of the radius, a larger one a wrong scale.
 
 Of batches, sweeps (disjoint, cyclic, shuffle) are checked exactly: every record at most once in
 each use. Random ones are tested: how many records joined in all, how the batch sizes scatter, and
@@ -103,7 +95,7 @@ def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, st
             name, unit = "counts", (bounded.l1 or 0.0) / a
             noise = np.asarray(seen.result - bounded.value).reshape(-1, 1)
         elif isinstance(law, ObjectiveNoise):
-            # first-order inversion at the released weights, one row for each model
+            # first-order inversion, b = -(gradient of the objective) at the released weights
             name, kind, unit = "objective", law.law, bounded.contribution or 0.0
             pairs = zip(trace.solves, trace.releases[-1].result, strict=True)
             noise = np.stack([-solve.problem.gradient(w).ravel() for solve, w in pairs])

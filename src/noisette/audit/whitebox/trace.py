@@ -185,8 +185,8 @@ class Trace:
     """The keys whose counts are released next."""
     warnings: list[str] = field(default_factory=list)
     last_stream: Release | None = None
-    _at_door: Release | None = None
-    _drawing: bool = False
+    _draws: list[Draw] | None = None
+    """Where noise is noted; None outside the door, where it is stray."""
 
     def check(self) -> None:
         """Raise `Blind` where what was seen is not all that must have run.
@@ -226,7 +226,7 @@ class Trace:
         """Write down a crossing of the door; the second of two runs gets the first one's result."""
         leaf = permit.leaf(part)
         seen = Release(bounded, part, leaf.mechanism, leaf.sampler, permit.plan)
-        with self._door(seen):
+        with self._noting(seen.draws):
             result = real(bounded, permit, randomness, part=part)
         self.releases.append(seen)
         if isinstance(result, NoiseStream):
@@ -234,7 +234,7 @@ class Trace:
 
             def taken(count: int) -> Floats:
                 self.last_stream = seen
-                with self._door(seen):
+                with self._noting(seen.draws):
                     return take(count)
 
             result.take = taken  # type: ignore[method-assign]
@@ -254,13 +254,13 @@ class Trace:
         return copy.deepcopy(then.result)
 
     @contextmanager
-    def _door(self, seen: Release) -> Iterator[None]:
-        """Count what is drawn inside as drawn at the door."""
-        before, self._at_door = self._at_door, seen
+    def _noting(self, draws: list[Draw]) -> Iterator[None]:
+        """Note there what is drawn inside."""
+        before, self._draws = self._draws, draws
         try:
             yield
         finally:
-            self._at_door = before
+            self._draws = before
 
     def categories(self, real: Real, sample: Any, prepared: Any, *given: Any) -> Any:
         """Note which keys the counts of a step are of; the door sees their counts only."""
@@ -272,14 +272,9 @@ class Trace:
 
     def noise(self, real: Any, count: int, dimension: int, unit: float, generator: Any) -> Any:
         """Write down what a mechanism draws, at the door or elsewhere."""
-        if self._drawing:  # a mechanism that draws through another one
-            return real(count, dimension, unit, generator)
-        self._drawing = True
-        try:
+        kept = self.stray if self._draws is None else self._draws
+        with self._noting([]):  # a mechanism that draws through another one is noted once
             block = real(count, dimension, unit, generator)
-        finally:
-            self._drawing = False
-        kept = self.stray if self._at_door is None else self._at_door.draws
         kept.append(Draw(real.args[0], unit, np.array(block), bool(self.charges)))
         return block
 
