@@ -159,7 +159,7 @@ class _Walk:
             self.visit([*value.args, *value.keywords.values()], f"{path}:given", label, label)
         state: Any = object.__getstate__(value)  # of slots as well, whatever its own class says
         own, slots = state if isinstance(state, tuple) else (state, None)
-        held = (own or {}) | (slots or {})
+        held = {**(own or {}), **(slots or {})}
         for name, inner in held.items():
             self.visit(inner, f"{path}.{name}", f"{label}.{name}" if label else name, label)
         if not held:  # compiled classes keep their state where only a copy can see it

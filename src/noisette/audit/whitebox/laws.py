@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import beta as beta_law
 from scipy.stats import binom, kstest
@@ -153,7 +154,7 @@ def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
         missing="there is no single sequence of batches",
     )  # fmt: skip
     data = plain_table(subject.room(), rows=600)
-    batches: list[np.ndarray[Any, Any]] = []
+    batches: list[NDArray[Any]] = []
     for seed in range(40):
         _, trace = subject.fit(data.bare(), seed=seed)
         out.runs += 1
@@ -170,9 +171,7 @@ def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
     return out
 
 
-def _whole(
-    batch: np.ndarray[Any, Any], owners: np.ndarray[Any, Any], out: Tally
-) -> np.ndarray[Any, Any]:
+def _whole(batch: NDArray[Any], owners: NDArray[Any], out: Tally) -> NDArray[Any]:
     """Return the records or persons of a batch, who must be there once, with all their rows."""
     drawn = np.unique(owners[batch])
     out.fault(
@@ -182,9 +181,7 @@ def _whole(
     return drawn
 
 
-def _check(
-    batches: list[np.ndarray[Any, Any]], sampler: Sampler, n: int, alpha: float, out: Tally
-) -> None:
+def _check(batches: list[NDArray[Any]], sampler: Sampler, n: int, alpha: float, out: Tally) -> None:
     uses = [batches[i : i + sampler.steps] for i in range(0, len(batches), sampler.steps)]
     if isinstance(sampler, PassSampler | RandomAllocation | PartialShuffle):
         out.fault(
@@ -236,7 +233,7 @@ def _counted(sampler: Sampler) -> Participation:
     raise Blind(f"{sampler.name} sampling is proven under no relation")
 
 
-def _scatter(values: np.ndarray[Any, Any], mean: float, variance: float, free: int = 0) -> float:
+def _scatter(values: NDArray[Any], mean: float, variance: float, free: int = 0) -> float:
     """Two-sided p-value of sum (value - mean)^2 / variance against chi-square.
 
     Counts are discrete: the square of one has variance 2 + 1/variance rather than 2, so the
