@@ -28,7 +28,7 @@ def event_power(n: int, p: float, q: float, epsilon: float, delta: float) -> flo
 
 def mu_power(n: int, p: float, q: float, mu: float) -> float:
     """Exact chance that the GDP bound exceeds mu with n runs in each world."""
-    return _power(n, p, q, lambda lower: stats.norm.cdf(bounds.normal_quantile(lower) - mu))
+    return _power(n, p, q, lambda lower: stats.norm.cdf(stats.norm.ppf(lower) - mu))
 
 
 def _power(n: int, p: float, q: float, most: Callable[[np.ndarray], np.ndarray]) -> float:

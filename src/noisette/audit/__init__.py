@@ -5,8 +5,9 @@ many canaries). White box: `check_estimator` joins the black-box tests with dete
 what a fit really does; it is imported when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from noisette._package import lazily
 
 # Not lazy: a function and its file share a name, and the function must win.
 from noisette.audit.findings import AuditReport, Finding
@@ -17,21 +18,12 @@ if TYPE_CHECKING:
     from noisette.audit.check import check_estimator
 
 __all__ = [
-    "AuditReport",
-    "Finding",
-    "OneRun",
-    "TwoWorlds",
-    "check_estimator",
-    "gdp_two_worlds",
-    "one_run",
+    "AuditReport", "Finding", "OneRun", "TwoWorlds", "check_estimator", "gdp_two_worlds", "one_run",
     "two_worlds",
-]
+]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name == "check_estimator":
-        return import_module("noisette.audit.check").check_estimator
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, {"check_estimator": "check"}, {})
 
 
 def __dir__() -> list[str]:

@@ -11,23 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr, betaincinv, expit, logsumexp
-from scipy.special import ndtri as normal_quantile
+from scipy.special import bdtr, betaincinv, expit, logsumexp, ndtri
 
 from noisette import _validate
 from noisette._typing import Bools, Floats
 from noisette.errors import InvalidParameter
-
-__all__ = [
-    "at_least",
-    "at_most",
-    "epsilon_lower",
-    "mu_lower",
-    "normal_quantile",
-    "one_run_epsilon",
-    "one_run_p_value",
-]
-
 
 LARGEST_EPSILON = 50.0
 """Bisections stop here; no number of runs that anybody can afford shows more."""
@@ -84,7 +72,7 @@ def mu_lower(
     false_positive = at_most(k_prime, n_prime, level / 2.0)
     false_negative = 1.0 - at_least(k, n, level / 2.0)
     # both bounds are above 0, so each quantile is finite or minus infinity: never inf - inf
-    return np.asarray(normal_quantile(1.0 - false_positive) - normal_quantile(false_negative))
+    return np.asarray(ndtri(1.0 - false_positive) - ndtri(false_negative))
 
 
 def one_run_p_value(

@@ -5,16 +5,12 @@ from functools import partial
 from typing import Any
 
 from noisette import _validate
-from noisette.audit.engine import LEAST_RUNS
+from noisette._validate import refuse
 from noisette.audit.findings import AuditReport, Finding, Tally
+from noisette.audit.two_worlds import LEAST_RUNS
 from noisette.audit.whitebox.attributes import LEVEL, MOST_FITS, attributes
 from noisette.audit.whitebox.exposed import exposed, solver
-from noisette.audit.whitebox.from_outside import (
-    FIRST_LOOK,
-    STRANGERS,
-    WHOLE_PERSONS,
-    from_outside,
-)
+from noisette.audit.whitebox.from_outside import from_outside
 from noisette.audit.whitebox.laws import noise_law, sampling_law
 from noisette.audit.whitebox.repeated import repeated
 from noisette.audit.whitebox.replay import replay
@@ -22,7 +18,6 @@ from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.whitebox.trace import Blind
 from noisette.audit.worlds import jobs
 from noisette.core.adjacency import Adjacency
-from noisette.errors import InvalidParameter
 
 ATTACKS = (
     "attributes", "exposed", "replay", "solver", "repeated", "noise-law", "sampling-law",
@@ -36,21 +31,12 @@ _ANYBODY = ("attributes", *_FROM_OUTSIDE)
 
 
 def check_estimator(
-    estimator: Any,
-    *,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    runs: int | None = None,
-    confidence: float = 0.999,
-    long: bool = False,
-    n_jobs: int = 1,
-    progress: bool = False,
-    attacks: Sequence[str] | None = None,
-    seed: int = 0,
-    adjacency: str | Adjacency | None = None,
-    norm_bound: float | None = None,
+    estimator: Any, *, epsilon: float | None = None, delta: float | None = None,
+    runs: int | None = None, confidence: float = 0.999, long: bool = False, n_jobs: int = 1,
+    progress: bool = False, attacks: Sequence[str] | None = None, seed: int = 0,
+    adjacency: str | Adjacency | None = None, norm_bound: float | None = None,
     persons: bool = False,
-) -> AuditReport:
+) -> AuditReport:  # fmt: skip
     """Audit an estimator and return one finding for each attack.
 
     Parameters
@@ -71,10 +57,8 @@ def check_estimator(
         `long` ask for it.
     long : bool, default False
         More seeds, more noise, finer grids, all canaries in the black-box tests.
-    n_jobs : int, default 1
-        For the black-box tests, see `two_worlds`.
-    progress : bool, default False
-        For the black-box tests, see `two_worlds`.
+    n_jobs, progress : see `two_worlds`
+        For the black-box tests.
     attacks : sequence of str, optional
         Names out of `ATTACKS`, all of them by default.
     seed : int, default 0
@@ -124,50 +108,46 @@ def check_estimator(
         _validate.boolean("persons", persons),
     )  # fmt: skip
     _check_facts(subject)
-    chosen = tuple(_validate.choice("attacks", a, ATTACKS) for a in attacks or ATTACKS)
-    findings: list[Finding] = []
-    if not subject.ours:
-        detail = "This attack looks inside estimators of noisette, which this one is not."
-        findings += [
-            Finding(attack, subject.claim, None, 1.0, "not applicable", 0, detail)
-            for attack in attacks or ()
-            if attack not in _ANYBODY
-        ]
-        chosen = tuple(attack for attack in chosen if attack in _ANYBODY)
+    wanted = [_validate.choice("attacks", attack, ATTACKS) for attack in attacks or ATTACKS]
+    able, statistical = (ATTACKS, _STATISTICAL) if subject.ours else (_ANYBODY, _FROM_OUTSIDE)
+    findings = [
+        Finding(attack, subject.claim, None, 1.0, "not applicable", 0,
+                "This attack looks inside estimators of noisette, which this one is not.")
+        for attack in attacks or () if attack not in able
+    ]  # fmt: skip
+    chosen = [attack for attack in wanted if attack in able]
     level = min(LEVEL, 0.1 * (1.0 - confidence)) if "attributes" in chosen else 0.0
-    statistical = _STATISTICAL if subject.ours else _FROM_OUTSIDE
     share = (1.0 - confidence - level) / max(1, sum(attack in statistical for attack in chosen))
     fits = runs or (100 if subject.ours else 600) * (10 if long else 1)
     for attack in chosen:
         if attack == "two-worlds":
-            few = WHOLE_PERSONS if subject.persons else FIRST_LOOK
-            names = STRANGERS if long or not subject.ours else few
             findings += from_outside(
-                subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, names=names
+                subject, alpha=share, runs=fits, n_jobs=n_jobs, progress=progress, long=long
             )
         else:
             findings.append(_watched(attack, subject, level, share, fits, long=long))
-        refuted = findings and findings[-1].verdict == "violated"
-        if attack == "attributes" and refuted and attacks is None and not (long or subject.ours):
+        quick = attack == "attributes" and attacks is None and not (long or subject.ours)
+        if quick and findings[-1].verdict == "violated":
             break  # a certain answer in seconds; minutes of other attacks would add nothing
-    unit = "person" if subject.persons else "record"
     # the class and the parameters that differ from its defaults, on one line
-    return AuditReport(" ".join(repr(estimator).split()), tuple(findings), unit)
+    name = " ".join(repr(estimator).split())
+    return AuditReport(name, tuple(findings), "person" if subject.persons else "record")
 
 
 def _check_kind(estimator: Any) -> None:
     """Refuse what is no estimator."""
-    if isinstance(estimator, type):
-        raise InvalidParameter(
-            f"estimator must be an object, not the class {estimator.__name__}: write "
-            f"{estimator.__name__}(...)."
-        )
-    for name in ("fit", "get_params"):
-        if not hasattr(estimator, name):
-            raise InvalidParameter(
-                f"estimator must have {name}, as scikit-learn's have; got an object of type "
-                f"{type(estimator).__name__}."
-            )
+    name = getattr(estimator, "__name__", "")
+    missing = (
+        (not hasattr(estimator, needed),
+         f"estimator must have {needed}, as scikit-learn's have; got an object of type "
+         f"{type(estimator).__name__}.")
+        for needed in ("fit", "get_params")
+    )  # fmt: skip
+    refuse(
+        (isinstance(estimator, type),
+         f"estimator must be an object, not the class {name}: write {name}(...)."),
+        *missing,
+    )  # fmt: skip
 
 
 def _watched(
@@ -196,21 +176,18 @@ def _watched(
 
 def _check_facts(subject: AuditedEstimator) -> None:
     """Refuse facts that contradict the estimator, or that no data set can express."""
-    if subject.ours and (subject.relation is not None or subject.bound is not None):
-        raise InvalidParameter(
-            "adjacency and norm_bound are parameters of noisette's estimators; set them there."
-        )
-    if subject.persons and not subject.takes("persons"):
-        raise InvalidParameter(
-            f"a claim about persons needs to know whose rows they are, and the fit of "
-            f"{type(subject.estimator).__name__} takes no persons."
-        )
-    blank = subject.room().null
-    if not subject.ours and subject.adjacency is Adjacency.ZERO_OUT and blank == "sample_epsilon":
-        raise InvalidParameter(
-            f"zero-out needs a way to say that a record is blank, and the fit of "
-            f"{type(subject.estimator).__name__} takes no sample_weight."
-        )
+    ours, kind = subject.ours, type(subject.estimator).__name__
+    blanked = not ours and subject.adjacency is Adjacency.ZERO_OUT
+    refuse(
+        (ours and (subject.relation is not None or subject.bound is not None),
+         "adjacency and norm_bound are parameters of noisette's estimators; set them there."),
+        (subject.persons and not subject.takes("persons"),
+         "a claim about persons needs to know whose rows they are, and the fit of "
+         f"{kind} takes no persons."),
+        (blanked and subject.room().null == "sample_epsilon",
+         "zero-out needs a way to say that a record is blank, and the fit of "
+         f"{kind} takes no sample_weight."),
+    )  # fmt: skip
 
 
 def _claim(estimator: Any, epsilon: float | None, delta: float | None) -> tuple[float, float]:
@@ -224,10 +201,10 @@ def _claim(estimator: Any, epsilon: float | None, delta: float | None) -> tuple[
             stated = deep[parts[0]]
             spare = deep.get(parts[0].removesuffix("epsilon") + "delta")
     stated = stated if epsilon is None else epsilon
-    if stated is None:
-        raise InvalidParameter(
-            f"{type(estimator).__name__} has no parameter epsilon; say what is claimed with "
-            "epsilon=..."
-        )
+    refuse(
+        (stated is None,
+         f"{type(estimator).__name__} has no parameter epsilon; say what is claimed with "
+         "epsilon=..."),
+    )  # fmt: skip
     spare = spare if delta is None else delta
     return _validate.epsilon(stated), _validate.delta(0.0 if spare is None else spare)

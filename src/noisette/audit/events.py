@@ -31,39 +31,38 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """The statistic is at least (``above``) or at most the threshold."""
+class Event:
+    """A set of outcomes: in words, and where some of them lie in it."""
 
-    threshold: float
-    above: bool
+    words: str
+    happened: Callable[[Sequence[Outcome]], Bools]
 
-    def happened(self, outcomes: Sequence[Outcome]) -> Bools:
-        """Return where the statistic is on the event's side."""
+
+def threshold(limit: float, above: bool) -> Event:
+    """The statistic is at least (`above`) or at most the limit."""
+
+    def happened(outcomes: Sequence[Outcome]) -> Bools:
         values = np.array([outcome.value for outcome in outcomes])
-        return values >= self.threshold if self.above else values <= self.threshold
+        return values >= limit if above else values <= limit
 
-    def __str__(self) -> str:
-        return f"statistic {'>=' if self.above else '<='} {self.threshold:.6g}"
+    return Event(f"statistic {'>=' if above else '<='} {limit:.6g}", happened)
 
 
-@dataclass(frozen=True)
-class Repetition:
+_REPETITIONS = {
+    "digest": "the release is bit by bit one that an earlier run had already given",
+    "pattern": "parts of the release are equal bit by bit as one world has it more often",
+}
+
+
+def repetition(attribute: str, seen: frozenset[Hashable]) -> Event:
     """The outcome shows a repetition that the pilot saw in one world more than in the other."""
-
-    attribute: str
-    seen: frozenset[Hashable]
-
-    def happened(self, outcomes: Sequence[Outcome]) -> Bools:
-        """Return where a repetition of the pilot came again."""
-        return np.array([getattr(outcome, self.attribute) in self.seen for outcome in outcomes])
-
-    def __str__(self) -> str:
-        if self.attribute == "digest":
-            return "the release is bit by bit one that an earlier run had already given"
-        return "parts of the release are equal bit by bit as one world has it more often"
+    return Event(
+        _REPETITIONS[attribute],
+        lambda outcomes: np.array([getattr(each, attribute) in seen for each in outcomes]),
+    )
 
 
-def best_threshold(first: Floats, second: Floats, score: Score) -> tuple[Threshold, float, float]:
+def best_threshold(first: Floats, second: Floats, score: Score) -> tuple[Event, float, float]:
     """Return the threshold event with the best score, and P and P' as the pilot estimates them.
 
     `first` holds the pilot's statistics in the world where the event should be likely.
@@ -73,13 +72,15 @@ def best_threshold(first: Floats, second: Floats, score: Score) -> tuple[Thresho
         values = values[np.linspace(0, len(values) - 1, _MOST_CANDIDATES).round().astype(int)]
     worlds, found = (np.sort(first), np.sort(second)), []
     for above in (True, False):
-        if above:
-            k, j = (len(x) - np.searchsorted(x, values, side="left") for x in worlds)
-        else:
-            k, j = (np.searchsorted(x, values, side="right") for x in worlds)
+        k, j = (
+            len(x) - np.searchsorted(x, values, side="left")
+            if above
+            else np.searchsorted(x, values, side="right")
+            for x in worlds
+        )
         scores = score(k.astype(float), len(first), j.astype(float), len(second))
         at = int(np.argmax(scores))
-        event = Threshold(float(values[at]), above)
+        event = threshold(float(values[at]), above)
         found.append((scores[at], event, _chance(k[at], len(first)), _chance(j[at], len(second))))
     return max(found, key=lambda row: row[0])[1:]
 
@@ -91,19 +92,19 @@ def _chance(count: float, runs: int) -> float:
 
 def repeats(
     first: Sequence[Outcome], second: Sequence[Outcome]
-) -> tuple[Repetition, float, float] | None:
+) -> tuple[Event, float, float] | None:
     """Return the repetition that tells `first` from `second` best, or None if there is none."""
     n, m, found = len(first), len(second), []
     pattern, other = (Counter(each.pattern for each in world) for world in (first, second))
     likely = frozenset(key for key in pattern if pattern[key] / n > other[key] / m + 0.05)
     if likely:
         p, q = sum(pattern[key] for key in likely) / n, sum(other[key] for key in likely) / m
-        found.append((p - q, Repetition("pattern", likely), p, q))
+        found.append((p - q, repetition("pattern", likely), p, q))
     digest = Counter(outcome.digest for outcome in first)
     p = sum(count for count in digest.values() if count > 1) / n
     if p > 0 and None not in digest:
         q = sum(outcome.digest in digest for outcome in second) / m
-        found.append((p - q, Repetition("digest", frozenset(digest)), p, q))
+        found.append((p - q, repetition("digest", frozenset(digest)), p, q))
     if not found:
         return None
     _, event, p, q = max(found, key=lambda row: row[0])
@@ -134,31 +135,22 @@ _MOST_NUMBERS = 8
 Condition = tuple[int, bool, bool, float]  # which number, its absolute value, above, threshold
 
 
-@dataclass(frozen=True)
-class Box:
+def box(conditions: Sequence[Condition]) -> Event:
     """Every condition holds: number i (or its absolute value) is > or <= a threshold."""
+    words = (
+        f"{f'|z{i}|' if absolute else f'z{i}'} {'>' if above else '<='} {limit:.4g}"
+        for i, absolute, above, limit in conditions
+    )
 
-    conditions: tuple[Condition, ...]
-
-    def happened(self, outcomes: Sequence[Outcome]) -> Bools:
-        """Return where the released numbers lie in the box."""
-        rows = vectors(outcomes, 1 + max((i for i, *_ in self.conditions), default=0))
+    def happened(outcomes: Sequence[Outcome]) -> Bools:
+        rows = vectors(outcomes, 1 + max((i for i, *_ in conditions), default=0))
         inside = np.ones(len(rows), dtype=bool)
-        for i, absolute, above, threshold in self.conditions:
+        for i, absolute, above, limit in conditions:
             column = _column(rows, i, absolute)
-            inside &= column > threshold if above else column <= threshold
+            inside &= column > limit if above else column <= limit
         return inside
 
-    def __str__(self) -> str:
-        parts = (
-            f"{f'|z{i}|' if absolute else f'z{i}'} {'>' if above else '<='} {threshold:.4g}"
-            for i, absolute, above, threshold in self.conditions
-        )
-        return " and ".join(parts) or "always"
-
-
-Event = Threshold | Repetition | Box
-"""A set of outcomes; `happened` says of each outcome whether it lies in it."""
+    return Event(" and ".join(words) or "always", happened)
 
 
 def vectors(outcomes: Sequence[Outcome], least: int = 1) -> Floats:
@@ -175,7 +167,7 @@ def vectors(outcomes: Sequence[Outcome], least: int = 1) -> Floats:
 
 def best_box(
     first: Sequence[Outcome], second: Sequence[Outcome], score: Score
-) -> tuple[Box, float, float]:
+) -> tuple[Event, float, float]:
     """Return the box with the best score, and P and P' as the pilot estimates them."""
     width = max(vectors(first).shape[1], vectors(second).shape[1])
     worlds = x, y = vectors(first, width), vectors(second, width)
@@ -185,23 +177,21 @@ def best_box(
         cells = [_column(rows, *key) for rows in worlds]
         edges.append(np.unique(np.quantile(np.concatenate(cells), _GRID, method="inverted_cdf")))
         bins.append([np.searchsorted(edges[-1], each) for each in cells])
-    best: tuple[float, Box, float, float] | None = None
+    found: list[tuple[float, Event, float, float]] = []
     for pair in itertools.combinations(range(len(columns)), 2):
         shape = [len(edges[c]) + 1 for c in pair]
         for up in itertools.product((False, True), repeat=2):
             k, j = (_inside([bins[c][world] for c in pair], shape, up) for world in (0, 1))
             scores = score(k, len(x), j, len(y))
             at = np.unravel_index(int(np.argmax(scores)), scores.shape)
-            if best is None or scores[at] > best[0]:
-                conditions = tuple(
-                    (*columns[c], above, float(edges[c][edge]))
-                    for c, above, edge in zip(pair, up, at, strict=True)
-                    if edge < len(edges[c])
-                )
-                chances = _chance(k[at], len(x)), _chance(j[at], len(y))
-                best = (float(scores[at]), Box(conditions), *chances)
-    assert best is not None
-    return best[1:]
+            conditions = [
+                (*columns[c], above, float(edges[c][edge]))
+                for c, above, edge in zip(pair, up, at, strict=True)
+                if edge < len(edges[c])
+            ]
+            p, q = _chance(k[at], len(x)), _chance(j[at], len(y))
+            found.append((float(scores[at]), box(conditions), p, q))
+    return max(found, key=lambda row: row[0])[1:]
 
 
 def _column(rows: Floats, i: int, absolute: bool) -> Floats:

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Literal, TypeAlias, get_args
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.core.accounting.base import counted, participation
 from noisette.core.accounting.sums import GaussianAccountant
 from noisette.core.guarantee import Guarantee
 from noisette.core.plans import Run, Sampled
-from noisette.errors import InvalidParameter, Unproven
+from noisette.errors import Unproven
 
 Verdict = Literal["violated", "consistent", "not applicable"]
 _APART = {"record": "in one row", "person": "in all rows of one person"}
@@ -68,16 +69,14 @@ class Finding:
     detail: str
 
     def __post_init__(self) -> None:
-        for wrong, sentence in (
+        refuse(
             (self.verdict not in get_args(Verdict),
              f"verdict must be one of {get_args(Verdict)}; got {self.verdict!r}."),
             (not 0 < self.confidence <= 1,
              f"confidence must be in (0, 1]; got {self.confidence!r}."),
             (self.epsilon_lower is not None and math.isnan(self.epsilon_lower),
              "epsilon_lower must be a number or None; got nan."),
-        ):  # fmt: skip
-            if wrong:
-                raise InvalidParameter(sentence)
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, object]:
         """Return the finding as plain JSON values; an infinite bound is the text "inf".
@@ -159,9 +158,8 @@ class AuditReport:
     def verdict(self) -> Verdict:
         """``violated`` if any attack succeeded, ``consistent`` if some ran and none did."""
         verdicts = {finding.verdict for finding in self.findings}
-        if "violated" in verdicts:
-            return "violated"
-        return "consistent" if "consistent" in verdicts else "not applicable"
+        ranked: tuple[Verdict, ...] = get_args(Verdict)
+        return next((each for each in ranked if each in verdicts), "not applicable")
 
     @property
     def violations(self) -> tuple[Finding, ...]:
@@ -257,8 +255,7 @@ def pairs_of(claim: ClaimLike) -> list[tuple[float, float]]:
         lower = [(each, claim.delta_at(each)) for each in (s * claim.epsilon for s in _SHARES)]
         return [(claim.epsilon, claim.delta), *(pair for pair in lower if pair[1] < 0.5)]
     pair = tuple(claim) if isinstance(claim, tuple | list) else (claim, 0.0)
-    if len(pair) != 2:
-        raise InvalidParameter("claim must be epsilon, (epsilon, delta) or a Guarantee.")
+    refuse((len(pair) != 2, "claim must be epsilon, (epsilon, delta) or a Guarantee."))
     return [(_validate.epsilon(pair[0]), _validate.delta(pair[1]))]
 
 
@@ -279,11 +276,12 @@ def gaussian_mu(guarantee: Guarantee) -> float:
         )
         total = GaussianAccountant().total(plan, guarantee.adjacency) if plain else math.inf
         worst = max(worst, math.sqrt(total))
-    if not math.isfinite(worst):
-        raise Unproven(
-            "this guarantee is not a Gaussian curve (its plan is not made of unsampled Gaussian "
-            "noise), so the GDP audit could raise false alarms; use two_worlds."
-        )
+    refuse(
+        (not math.isfinite(worst),
+         "this guarantee is not a Gaussian curve (its plan is not made of unsampled Gaussian "
+         "noise), so the GDP audit could raise false alarms; use two_worlds."),
+        kind=Unproven,
+    )  # fmt: skip
     return worst
 
 
@@ -313,6 +311,11 @@ class Tally:
         """Write down one violation (each text once), if it is `wrong`."""
         if wrong and text not in self.faults:
             self.faults.append(text)
+
+    def check(self, *wrongs: tuple[object, str]) -> None:
+        """Write down the sentences of all that is wrong."""
+        for wrong, text in wrongs:
+            self.fault(text, wrong)
 
     def ratio(
         self, value: float, bound: float, what: str, slack: float = 1e-9, proof: str = ""

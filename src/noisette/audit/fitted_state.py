@@ -157,12 +157,9 @@ class _Walk:
     def _object(self, value: Any, path: str, label: str) -> None:
         if isinstance(value, functools.partial):
             self.visit([*value.args, *value.keywords.values()], f"{path}:given", label, label)
-        held = dict(getattr(value, "__dict__", {}))
-        for kind in type(value).__mro__:
-            slots = vars(kind).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                    held[name] = getattr(value, name)
+        state: Any = object.__getstate__(value)  # of slots as well, whatever its own class says
+        own, slots = state if isinstance(state, tuple) else (state, None)
+        held = {**(own or {}), **(slots or {})}
         for name, inner in held.items():
             self.visit(inner, f"{path}.{name}", f"{label}.{name}" if label else name, label)
         if not held:  # compiled classes keep their state where only a copy can see it

@@ -100,10 +100,11 @@ def invented(
             plain[name], values = _column(fact)
             ends[name] = values[0], values[-1]
             columns[name] = [values[k] for k in g.integers(len(values), size=rows)]
-    if isinstance(labels, tuple):
-        chosen = [labels[0] + (labels[1] - labels[0]) * float(u) for u in g.random(rows)]
-    else:
-        chosen = [labels[k] for k in g.integers(len(labels), size=rows)]
+    chosen = (
+        [labels[0] + (labels[1] - labels[0]) * float(u) for u in g.random(rows)]
+        if isinstance(labels, tuple)
+        else [labels[k] for k in g.integers(len(labels), size=rows)]
+    )
     whose = [f"p{k // 2 if persons else k}" for k in range(rows)]
     return RawTable(plain, columns, chosen, ends, (labels[0], labels[-1]), whose, persons)
 
@@ -167,18 +168,13 @@ CONTAINERS: dict[str, tuple[str, Callable[[Columns], Any]]] = {
     "lists": ("numpy", dict),
     "pandas": ("pandas", _pandas),
     "pandas nullable": ("pandas", _nullable),
-    "polars": ("polars", lambda columns: import_module("polars").from_arrow(_arrow(columns))),
+    "polars": ("polars", lambda x: import_module("polars").from_arrow(_arrow(x))),
     "pyarrow": ("pyarrow", _arrow),
-    "parquet": ("pyarrow", lambda columns: _parquet(columns) / "part-0.parquet"),
-    "dask": (
-        "dask",
-        lambda columns: import_module("dask.dataframe").from_pandas(
-            _pandas(columns), npartitions=3
-        ),
-    ),
+    "parquet": ("pyarrow", lambda x: _parquet(x) / "part-0.parquet"),
+    "dask": ("dask", lambda x: import_module("dask.dataframe").from_pandas(_pandas(x), 3)),
     "dask parquet": (
         "dask",
-        lambda columns: import_module("dask.dataframe").read_parquet(_parquet(columns, 3)),
+        lambda x: import_module("dask.dataframe").read_parquet(_parquet(x, 3)),
     ),
 }
 """What makes a table of columns, and the package that it needs."""

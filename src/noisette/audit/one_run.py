@@ -10,7 +10,6 @@ a factor of 2.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.audit import bounds
 from noisette.audit.findings import ClaimLike, Result, Verdict, pairs_of
 from noisette.audit.worlds import fitted
 from noisette.core.adjacency import Adjacency
 from noisette.core.guarantee import Guarantee
 from noisette.core.randomness import Randomness
-from noisette.errors import InvalidData, InvalidParameter
+from noisette.errors import InvalidData
 
 Score = Callable[[Any, Any, Any], Any]
 
@@ -36,20 +36,8 @@ class OneRun(Result):
 
     Parameters
     ----------
-    attack : str
-        The name of the test.
-    claim : tuple of float
-        The claimed (epsilon, delta).
-    epsilon_lower : float
-        A lower bound on epsilon at the claimed delta.
-    confidence : float
-        The bound is right with at least this probability.
-    verdict : {"violated", "consistent", "not applicable"}
-        Whether the claim is refuted.
-    runs : int
-        How many fits were made, which is one.
-    detail : str
-        One plain sentence for a reviewer.
+    attack, claim, epsilon_lower, confidence, verdict, runs, detail : see `Finding`
+        The result itself; one fit was made.
     p_value : float
         The probability of so many right guesses if the claim is true, at most.
     canaries, guesses, correct : int
@@ -85,18 +73,11 @@ def log_likelihood(model: Any, X: Any, y: Any) -> NDArray[np.float64]:
 
 
 def one_run(
-    train: Any,
-    canaries: tuple[Any, Any],
-    score: Score = log_likelihood,
-    *,
-    guesses: int,
-    claim: ClaimLike,
-    base: tuple[Any, Any] | None = None,
-    substitutes: tuple[Any, Any] | None = None,
-    confidence: float = 0.95,
-    randomness: Randomness | None = None,
-    name: str = "one-run",
-) -> OneRun:
+    train: Any, canaries: tuple[Any, Any], score: Score = log_likelihood, *, guesses: int,
+    claim: ClaimLike, base: tuple[Any, Any] | None = None,
+    substitutes: tuple[Any, Any] | None = None, confidence: float = 0.95,
+    randomness: Randomness | None = None, name: str = "one-run",
+) -> OneRun:  # fmt: skip
     """Audit one training run.
 
     Parameters
@@ -154,32 +135,36 @@ def one_run(
     stated, m = pairs_of(claim)[0], len(X)
     level = 1.0 - _validate.fraction("confidence", confidence)
     r = _validate.integer("guesses", guesses, least=2)
-    if r % 2 or r > m:
-        raise InvalidParameter(f"guesses must be even and at most the {m} canaries; got {r}.")
+    refuse((r % 2 or r > m, f"guesses must be even and at most the {m} canaries; got {r}."))
     if isinstance(claim, Guarantee):
         fixed_size = claim.adjacency is not Adjacency.ADD_REMOVE
-        if fixed_size and substitutes is None:
-            raise InvalidParameter(
-                f"the claim speaks of {claim.adjacency}, so pass substitutes=(X, y), the rows that "
-                "stand in for canaries that are out (rows of zeros for zero-out)."
-            )
-        if not fixed_size and substitutes is not None:
-            raise InvalidParameter("the claim speaks of add-remove, so leave substitutes away.")
+        refuse(
+            (fixed_size and substitutes is None,
+             f"the claim speaks of {claim.adjacency}, so pass substitutes=(X, y), the rows that "
+             "stand in for canaries that are out (rows of zeros for zero-out)."),
+            (not fixed_size and substitutes is not None,
+             "the claim speaks of add-remove, so leave substitutes away."),
+        )  # fmt: skip
     coins = (randomness or Randomness.secure()).generator.integers(0, 2, size=m).astype(bool)
     if substitutes is None:
         rows, labels = X[coins], y[coins]
     else:
         other, others = _pair("substitutes", substitutes)
-        if len(other) != m:
-            raise InvalidData(f"substitutes must have one row for each of the {m} canaries.")
+        refuse(
+            (len(other) != m, f"substitutes must have one row for each of the {m} canaries."),
+            kind=InvalidData,
+        )
         rows = np.where(coins.reshape(-1, *[1] * (X.ndim - 1)), X, other)
         labels = np.where(coins, y, others)
     if base is not None:
         first, firsts = _pair("base", base)
         rows, labels = np.concatenate([first, rows]), np.concatenate([firsts, labels])
     scores = np.asarray(score(_trained(train, rows, labels), X, y), dtype=float)
-    if scores.shape != (m,) or np.isnan(scores).any():
-        raise InvalidData(f"score must give one number, not NaN, for each of the {m} canaries.")
+    refuse(
+        (scores.shape != (m,) or np.isnan(scores).any(),
+         f"score must give one number, not NaN, for each of the {m} canaries."),
+        kind=InvalidData,
+    )  # fmt: skip
     correct, (epsilon, delta) = _right_guesses(scores, coins, r), stated
     p_value = bounds.one_run_p_value(m, r, correct, epsilon, delta)
     lower = bounds.one_run_epsilon(m, r, correct, delta, 1.0 - level)
@@ -198,11 +183,14 @@ def _right_guesses(scores: NDArray[np.float64], coins: NDArray[np.bool_], r: int
 
 
 def _pair(name: str, data: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InvalidData(f"{name} must be a pair (X, y).")
-    X, y = np.asarray(data[0]), np.asarray(data[1])
-    if X.ndim < 2 or y.shape != X.shape[:1] or not len(X):
-        raise InvalidData(f"{name} must have rows X of two dimensions or more, and a label each.")
+    pair = isinstance(data, tuple | list) and len(data) == 2
+    refuse((not pair, f"{name} must be a pair (X, y)."), kind=InvalidData)
+    X, y = map(np.asarray, data)
+    refuse(
+        (X.ndim < 2 or y.shape != X.shape[:1] or not len(X),
+         f"{name} must have rows X of two dimensions or more, and a label each."),
+        kind=InvalidData,
+    )  # fmt: skip
     return X, y
 
 
@@ -210,9 +198,8 @@ def _trained(train: Any, X: NDArray[Any], y: NDArray[Any]) -> Any:
     if hasattr(train, "fit"):
         from sklearn.base import clone
 
-        return fitted(
-            clone(train) if hasattr(train, "get_params") else copy.deepcopy(train), (X, y)
-        )
-    if not callable(train):
-        raise InvalidParameter("train must be an estimator with fit, or a function train(X, y).")
+        return fitted(clone(train, safe=False), (X, y))
+    refuse((
+        not callable(train), "train must be an estimator with fit, or a function train(X, y)."
+    ))  # fmt: skip
     return train(X, y)

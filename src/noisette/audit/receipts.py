@@ -1,6 +1,7 @@
 """`check_receipts` and `check_charges`: do a ledger, its plans and the results belong together?"""
 
 import hashlib
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,10 +102,9 @@ _ROUNDING = 1e-9
 
 def check_charges(ledger: Ledger) -> None:
     """Raise if a charge costs less than its plan, whatever the file's digests say."""
-    bills = {(charge.plan, charge.cost) for charge in ledger.charges}
-    unpaid = {bill for bill in bills if not _is_paid(ledger, *bill)}
+    paid = cache(partial(_is_paid, ledger))
     for number, charge in enumerate(ledger.charges, start=1):
-        if (charge.plan, charge.cost) in unpaid:
+        if not paid(charge.plan, charge.cost):
             raise LedgerError(
                 f"charge {number} costs less than its plan does, so {ledger.title} is damaged: "
                 "somebody changed it, or an older noisette counted too low."

@@ -15,12 +15,13 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from noisette import _validate
+from noisette._validate import refuse
 from noisette.audit.events import Outcome, trace
 from noisette.errors import InvalidData, InvalidParameter
 
@@ -79,52 +80,50 @@ def world(
     output: Output | None,
 ) -> Callable[[], Outcome]:  # fmt: skip
     """Return a function that makes one run: it fits a fresh model on one data set."""
-    for wrong, kind, sentence in (
-        (not callable(make_model) or hasattr(make_model, "coef_"), InvalidParameter,
+    refuse(
+        (not callable(make_model) or hasattr(make_model, "coef_"),
          "make_model must be a function that returns a new estimator."),
-        (statistic is None and output is None, InvalidParameter,
+        (statistic is None and output is None,
          "pass a statistic, or an output in which to search for one."),
-        (statistic is not None and not callable(statistic), InvalidParameter,
+        (statistic is not None and not callable(statistic),
          "statistic must be a function of a fitted model."),
-        (not isinstance(data, tuple | list) or len(data) not in (2, 3), InvalidData,
-         "D and D_prime must be pairs (X, y)."),
-        (isinstance(data, tuple | list) and not all(isinstance(each, dict) for each in data[2:]),
-         InvalidData,
+    )  # fmt: skip
+    parts = data if isinstance(data, tuple | list) else ()
+    refuse(
+        (len(parts) not in (2, 3), "D and D_prime must be pairs (X, y)."),
+        (not all(isinstance(each, dict) for each in parts[2:]),
          "the third part of D must be a dict of further arguments of fit."),
-    ):  # fmt: skip
-        if wrong:
-            raise kind(sentence)
+        kind=InvalidData,
+    )  # fmt: skip
 
     def run() -> Outcome:
         model = with_fresh_seed(make_model())
-        if not hasattr(model, "fit"):
-            raise InvalidParameter(
-                f"make_model must return an estimator with fit; got a {type(model).__name__}."
-            )
+        refuse((
+            not hasattr(model, "fit"),
+            f"make_model must return an estimator with fit; got a {type(model).__name__}.",
+        ))  # fmt: skip
         model = fitted(model, data)
         shown = None if output is None else output(model)
         digest, pattern = (None, None) if shown is None else trace(shown)
         if statistic is not None:
             value = float(statistic(model))
             return Outcome(-math.inf if math.isnan(value) else value, None, digest, pattern)
-        if shown is None:
-            raise InvalidParameter(
-                f"a {type(model).__name__} has no coef_; pass a statistic, or an output."
-            )
+        refuse((
+            shown is None, f"a {type(model).__name__} has no coef_; pass a statistic, or an output."
+        ))  # fmt: skip
         return Outcome(0.0, np.asarray(shown, dtype=np.float64).ravel(), digest, pattern)
 
     return run
-
-
-Result = TypeVar("Result")
 
 
 def jobs(n_jobs: object) -> int:
     """Return the number of processes that ``n_jobs`` asks for; -1 means one for each core."""
     if n_jobs == -1:
         return os.cpu_count() or 1
-    if isinstance(n_jobs, int) and n_jobs < 1:
-        raise InvalidParameter(f"n_jobs must be a whole number >= 1, or -1; got {n_jobs!r}.")
+    refuse((
+        isinstance(n_jobs, int) and n_jobs < 1,
+        f"n_jobs must be a whole number >= 1, or -1; got {n_jobs!r}.",
+    ))  # fmt: skip
     return _validate.integer("n_jobs", n_jobs)
 
 
@@ -155,14 +154,14 @@ def refuse_generators(things: object) -> None:
     Search(io.BytesIO()).dump(things)
 
 
-def _batch(tasks: list[Callable[[], Result]], count: int) -> list[list[Result]]:
+def _batch(tasks: list[Callable[[], Any]], count: int) -> list[list[Any]]:
     return [[task() for task in tasks] for _ in range(count)]
 
 
 @contextlib.contextmanager
 def running(
-    tasks: list[Callable[[], Result]], n_jobs: int = 1, tick: Callable[[int], object] = bool
-) -> Iterator[Callable[[int], list[list[Result]]]]:
+    tasks: list[Callable[[], Any]], n_jobs: int = 1, tick: Callable[[int], object] = bool
+) -> Iterator[Callable[[int], list[list[Any]]]]:
     """Yield a function that runs every task so often: one list of results for each, in order."""
     with contextlib.ExitStack() as stack:
         parallel: Any = None
@@ -171,8 +170,8 @@ def running(
 
             parallel = stack.enter_context(Parallel(n_jobs=n_jobs, backend="loky"))
 
-        def rounds(count: int) -> list[list[Result]]:
-            rows: list[list[Result]] = []
+        def rounds(count: int) -> list[list[Any]]:
+            rows: list[list[Any]] = []
             # a few batches for each worker: even load, little traffic
             size = 1 if parallel is None else max(1, -(-count // (4 * n_jobs)))
             sizes = [min(size, count - done) for done in range(0, count, size)]

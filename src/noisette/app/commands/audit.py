@@ -80,7 +80,7 @@ def audit(
     """
     from noisette import _validate
     from noisette.audit import AuditReport, check_estimator
-    from noisette.audit.engine import LEAST_RUNS
+    from noisette.audit.two_worlds import LEAST_RUNS
     from noisette.audit.whitebox.from_outside import check_tables
     from noisette.audit.worlds import jobs as processes
 

@@ -12,11 +12,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from noisette.audit.bounds import LARGEST_EPSILON, largest
-from noisette.audit.canaries import Data
+from noisette.audit.bounds import LARGEST_EPSILON, largest, odds
+from noisette.audit.canaries import Data, Family, Table, number_tables, text_tables
 from noisette.audit.findings import Tally
 from noisette.audit.fitted_state import Note, State, fitted_state
-from noisette.audit.neighbour_tables import Family, Table, number_tables, text_tables
 from noisette.audit.whitebox.subject import AuditedEstimator
 from noisette.audit.worlds import fitted
 from noisette.errors import NoisetteError
@@ -35,8 +34,8 @@ ABSENT, REFUSED = Note("", b"absent"), b"refused"
 def likelihood(k: int, pair: tuple[float, float]) -> float:
     """Return how likely k disjoint answers of k neighbours can be on average, at most."""
     # proof: AUDIT-EXACT
-    odds = math.exp(min(pair[0], 700.0))
-    return min(1.0, (odds + (k - 1) * pair[1]) / (odds + k - 1))
+    epsilon, delta = pair
+    return min(1.0, (odds(epsilon) + (k - 1) * delta) / (odds(epsilon) + k - 1))
 
 
 def least_epsilon(
@@ -54,9 +53,7 @@ def least_epsilon(
 def _between(claim: tuple[float, float], apart: int) -> tuple[float, float]:
     """Return what the claim promises for data sets that are `apart` (1 or 2) changes apart."""
     epsilon, delta = claim
-    if apart == 1:
-        return claim
-    return 2.0 * epsilon, min(1.0, delta * (1.0 + math.exp(min(epsilon, 700.0))))
+    return claim if apart == 1 else (2.0 * epsilon, min(1.0, delta * (1.0 + odds(epsilon))))
 
 
 def _rounds(k: int, pair: tuple[float, float], level: float) -> float:
@@ -66,12 +63,15 @@ def _rounds(k: int, pair: tuple[float, float], level: float) -> float:
 
 
 class _Design(NamedTuple):
-    """The worlds in which one suspect is tested, how often in each of them, how many fits."""
+    """The worlds in which one suspect is tested, how often in each of them, how far apart."""
 
     worlds: tuple[int, ...]
     rounds: float
     apart: int
-    fits: float
+
+    @property
+    def fits(self) -> float:
+        return len(self.worlds) * self.rounds
 
 
 def attributes(subject: AuditedEstimator, *, level: float, most: int = MOST_FITS) -> Tally:
@@ -83,9 +83,11 @@ def attributes(subject: AuditedEstimator, *, level: float, most: int = MOST_FITS
             hunt.decide(family, hunt.screened(family))
     # The outcome in words: the attributes are named, their values are not.
     out.applies = bool(hunt.compared)
-    refused = "fit refused every table that the audit made up"
-    out.missing = "the fit leaves no attribute behind" if hunt.base else refused
     out.note = f"{len(hunt.compared)} fitted attributes, none of which shows a record exactly"
+    out.missing = (
+        "the fit leaves no attribute behind" if hunt.base else
+        "fit refused every table that the audit made up"
+    )  # fmt: skip
     guilty = sorted(hunt.guilty, key=lambda label: label.rpartition(".")[2].startswith("_"))
     unsure = sorted(hunt.unsure - set(guilty))
     out.fault(
@@ -177,7 +179,7 @@ class _Hunt:
             level = self._level / len(PILOTS) / len(suspects)
             pair = _between(claim, between[1])
             wanted = next((k for k in range(4, 500) if _rounds(k, pair, level) <= 1), 500)
-            count = min(wanted, self._most // pilot, family.size)
+            count = min(wanted, self._most // pilot, len(family.records))
             pilots = {j: self._fits(family.world(j), pilot) for j in range(count + 1)}
             designs: dict[str, tuple[_Design, dict[int, set[bytes]]]] = {}
             for path, label in suspects.items():
@@ -189,8 +191,10 @@ class _Hunt:
                     self.unsure.add(label)
             for path in self._met(family, designs):
                 self.guilty.setdefault(suspects[path], family.name)
-                worlds, _, apart, fits = designs[path][0]
-                self._out.at_least(least_epsilon(len(worlds), fits, claim, apart, level))
+                used, _ = designs[path]
+                self._out.at_least(
+                    least_epsilon(len(used.worlds), used.fits, claim, used.apart, level)
+                )
             suspects = {
                 path: suspects[path] for path in designs if suspects[path] not in self.guilty
             }
@@ -223,11 +227,11 @@ def _design(
     options = [(k, between[1]) for k in range(2, len(chosen) + 1)]
     if chosen[:1] == [0] and len(chosen) > 1:  # number 0 may be nearer to all others
         options.append((2, between[0]))
-    designs = []
-    for k, apart in options:
-        rounds = max(1, _rounds(k, _between(claim, apart), level))
-        designs.append(_Design(tuple(chosen[:k]), rounds, apart, k * rounds))
-    possible = (each for each in designs if each.fits < math.inf)
+    designs = (
+        _Design(tuple(chosen[:k]), max(1, _rounds(k, _between(claim, apart), level)), apart)
+        for k, apart in options
+    )
+    possible = (each for each in designs if each.rounds < math.inf)
     return min(possible, key=lambda each: each.fits, default=None)
 
 

@@ -26,10 +26,9 @@ _TIGHT = 1e-9
 
 def exposed(subject: AuditedEstimator) -> Tally:
     """Look at one fit on an ordinary table, one with a long row, one with zero rows."""
-    out = Tally("exposed numbers", subject.claim)
-    out.applies = True
-    pairs = [CANARIES[name](subject.room()).first for name in ("long row", "intercept only")]
-    for data in (plain_table(subject.room()), *pairs):
+    out, room = Tally("exposed numbers", subject.claim, applies=True), subject.room()
+    tables = (CANARIES[name](room).first for name in ("long row", "intercept only"))
+    for data in (plain_table(room), *tables):
         model, trace = subject.fit(data.bare())
         out.runs += 1
         promise = getattr(model, "privacy_", None)
@@ -52,12 +51,13 @@ def exposed(subject: AuditedEstimator) -> Tally:
 
 def _order(trace: Trace, out: Tally) -> None:
     """Charged before drawn, and every leaf of the charged plan drew exactly what was counted."""
-    out.fault("nothing was charged", not trace.charges)
-    out.fault("randomness was used before anything was charged", any(trace.reads[:1]))
+    out.check(
+        (not trace.charges, "nothing was charged"),
+        (any(trace.reads[:1]), "randomness was used before anything was charged"),
+    )
     for draw in trace.stray:
         when = "" if draw.charged else " and before anything was charged"
         out.fault(f"{draw.mechanism.name} noise was drawn outside the door{when}")
-    paid = {id(charge.plan) for charge in trace.charges}
     for charge in trace.charges:
         own = [seen for seen in trace.releases if seen.plan is charge.plan]
         for part, (leaf, count) in enumerate(charge.plan.leaves()):
@@ -69,42 +69,31 @@ def _order(trace: Trace, out: Tally) -> None:
             )
     out.fault(
         "a value was released under a plan that was not charged",
-        any(id(seen.plan) not in paid for seen in trace.releases),
+        any(all(seen.plan is not c.plan for c in trace.charges) for seen in trace.releases),
     )
 
 
 def _claims(promise: Guarantee, trace: Trace, subject: AuditedEstimator, out: Tally) -> None:
     (epsilon, delta), relation, plan = subject.claim, subject.adjacency, promise.plan
-    most = epsilon * (1.0 + _TIGHT)
-    out.fault(
-        "the guarantee speaks of single rows, the claim of all rows of a person",
-        subject.persons and promise.unit != "person",
-    )
-    out.fault(
-        f"the guarantee speaks of {promise.adjacency}, the claim of {relation}",
-        promise.adjacency is not relation,
-    )
-    # read at the claimed delta: another point of the promised curve is promised as well
+    most, reached = epsilon * (1.0 + _TIGHT), promise.epsilon
     if promise.epsilon > most or promise.delta > delta * (1.0 + _TIGHT):
+        # read at the claimed delta: another point of the promised curve is promised as well
         reached = promise.epsilon_at(delta)
-        out.fault(
-            f"the guarantee is weaker than the claim: epsilon = {reached:.4g} there",
-            reached > most,
-        )
-    out.fault(
-        "the guarantee cites another plan than was charged",
-        [charge.plan for charge in trace.charges] != [plan],
-    )
     least = least_epsilon(plan, delta, relation)
-    out.fault(
-        f"the plan costs epsilon >= {least:.4g} at delta = {delta:g}",
-        least > epsilon * (1.0 + 1e-6),
-    )
-    out.fault(
-        "the accountants give the plan more than the claim",
-        accounting.delta(plan, epsilon=epsilon, adjacency=relation) > delta * (1.0 + 1e-6)
-        and accounting.epsilon(plan, delta=delta, adjacency=relation) > epsilon * (1.0 + 1e-9),
-    )
+    out.check(
+        (subject.persons and promise.unit != "person",
+         "the guarantee speaks of single rows, the claim of all rows of a person"),
+        (promise.adjacency is not relation,
+         f"the guarantee speaks of {promise.adjacency}, the claim of {relation}"),
+        (reached > most, f"the guarantee is weaker than the claim: epsilon = {reached:.4g} there"),
+        ([charge.plan for charge in trace.charges] != [plan],
+         "the guarantee cites another plan than was charged"),
+        (least > epsilon * (1.0 + 1e-6),
+         f"the plan costs epsilon >= {least:.4g} at delta = {delta:g}"),
+        (accounting.delta(plan, epsilon=epsilon, adjacency=relation) > delta * (1.0 + 1e-6)
+         and accounting.epsilon(plan, delta=delta, adjacency=relation) > epsilon * (1.0 + 1e-9),
+         "the accountants give the plan more than the claim"),
+    )  # fmt: skip
 
 
 def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
@@ -115,15 +104,13 @@ def _law(seen: Release, subject: AuditedEstimator, out: Tally) -> None:
         bounded.adjacency is not subject.adjacency,
     )
     for draw in seen.draws:
-        out.fault(
-            f"{draw.mechanism!r} drew where {seen.mechanism!r} was charged",
-            draw.mechanism != seen.mechanism,
-        )
         moved = draw.unit * CONTRIBUTIONS[subject.adjacency.value]
-        out.fault(
-            "the noise is scaled to less than the declared sensitivity",
-            bounded.l2 is not None and moved < bounded.l2 * (1.0 - _TIGHT),
-        )
+        out.check(
+            (draw.mechanism != seen.mechanism,
+             f"{draw.mechanism!r} drew where {seen.mechanism!r} was charged"),
+            (bounded.l2 is not None and moved < bounded.l2 * (1.0 - _TIGHT),
+             "the noise is scaled to less than the declared sensitivity"),
+        )  # fmt: skip
     if seen.result is None or not isinstance(seen.mechanism, AdditiveNoise) or not seen.draws:
         return
     grid = 2.0 ** (math.floor(math.log2(seen.mechanism.noise_multiplier * seen.draws[0].unit)) - 24)
@@ -165,10 +152,6 @@ def _iterates(trace: Trace, out: Tally) -> None:
     """SGD: each step is the stated update of its batch sum and its noise, at its stated bound."""
     for step in trace.steps:
         public, declared = step.update, trace.releases[0].bounded.contribution or 0.0
-        out.fault(
-            "the kernel bounds a record by more than was declared",
-            public.contribution > declared * (1.0 + _TIGHT),
-        )
         rate = float(public.rates(step.number, 1)[0][0])
         noisy = step.total + step.noise
         if step.grid > 0.0:
@@ -177,16 +160,17 @@ def _iterates(trace: Trace, out: Tally) -> None:
         norm = float(np.linalg.norm(after))
         after *= min(1.0, public.radius / max(norm, 1e-300))
         tolerance = 1e-9 * (1.0 + norm) + 2.0 * rate / step.normaliser * step.grid
-        out.fault(
-            "a step is not the stated update of its sum and its noise",
-            float(np.max(np.abs(after - step.after))) > tolerance,
-        )
+        out.check(
+            (public.contribution > declared * (1.0 + _TIGHT),
+             "the kernel bounds a record by more than was declared"),
+            (float(np.max(np.abs(after - step.after))) > tolerance,
+             "a step is not the stated update of its sum and its noise"),
+        )  # fmt: skip
 
 
 def solver(subject: AuditedEstimator) -> Tally:
     """Fit on every canary and compare each solution with the auditor's own."""
-    out = Tally("solver against its certificate", subject.claim)
-    out.missing = "no solver was called"
+    out = Tally("solver against its certificate", subject.claim, missing="no solver was called")
     for make in CANARIES.values():
         pair = make(subject.room())
         _, trace = subject.fit(pair.first.bare(), seed=7)
@@ -196,7 +180,7 @@ def solver(subject: AuditedEstimator) -> Tally:
         for solve in trace.solves:
             exact, error = solve.exact()
             away = max(0.0, float(np.linalg.norm(exact - solve.weights)) - error)
-            allowed = solve.tolerance / solve.problem.ridge
-            out.ratio(away, allowed, f"{pair.name}: the distance to the optimum", 1e-6)
+            what = f"{pair.name}: the distance to the optimum"
+            out.ratio(away, solve.tolerance / solve.problem.ridge, what, 1e-6)
     out.note = f"the solutions are within {out.worst:.3f} of the certified distance"
     return out

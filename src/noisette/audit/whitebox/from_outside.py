@@ -96,14 +96,14 @@ def _along(probes: Floats, direction: Floats, model: Any) -> float:
 
 
 def from_outside(
-    subject: AuditedEstimator, *, alpha: float, runs: int, n_jobs: int, progress: bool,
-    names: tuple[str, ...],
-) -> list[Finding]:  # fmt: skip
-    """Return the findings of `two_worlds` on the named canaries."""
+    subject: AuditedEstimator, *, alpha: float, runs: int, n_jobs: int, progress: bool, long: bool
+) -> list[Finding]:
+    """Return the findings of `two_worlds` on the canaries for such an estimator."""
+    few = WHOLE_PERSONS if subject.persons else FIRST_LOOK
+    names = STRANGERS if long or not subject.ours else few
     room = subject.room()
     room = replace(room, most=_MOST_ROWS if room.most is None else min(room.most, _MOST_ROWS))
-    reproducible = subject.ours and n_jobs == 1
-    seed = 10_007 * (subject.seed + 1) if reproducible else None
+    seed = 10_007 * (subject.seed + 1) if subject.ours and n_jobs == 1 else None
     found: list[Finding] = []
     said = "" if subject.ours else f" The worlds are neighbours under {subject.adjacency}."
     for name in names:
@@ -112,11 +112,10 @@ def from_outside(
         probes = np.stack([pair.first.X[-1], np.zeros(room.features)])
         told, why = None, "" if subject.ours else _refused(make, sides)
         try:
-            if not why:
-                told = _told_apart(
-                    make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
-                    progress, attack,
-                )  # fmt: skip
+            told = None if why else _told_apart(
+                make, sides, probes, subject.claim, runs, 1.0 - alpha / len(names), n_jobs,
+                progress, attack,
+            )  # fmt: skip
         except Unproven:  # ``fit`` cannot be told of a blank record, so there is no neighbour
             why = "No data set says that a record is blank."
         if told is None:
@@ -198,9 +197,8 @@ def check_tables(
 
     for rows in _SIZES:
         table = _table(node, schema, rows)
-        bare = clone(estimator).set_params(schema=node, ledger=None, random_state=None)
-        if adjacency is Adjacency.ADD_REMOVE:
-            bare.set_params(population=2 * rows)
+        crowd = {"population": 2 * rows} if adjacency is Adjacency.ADD_REMOVE else {}
+        bare = clone(estimator).set_params(schema=node, ledger=None, random_state=None, **crowd)
         try:
             fitted(Maker(bare, 1)(), (cells(table), None))
             break
@@ -237,9 +235,9 @@ def _table(node: dict[str, Any], schema: Schema, rows: int) -> RawTable:
         low, high = schema.target_bounds
         labels = (0.0 if low is None else float(low), 1.0 if high is None else float(high))
     table = invented(node["columns"], rows, labels, persons=schema.persons is not None)
-    skipped = {c: [""] * rows for c, f in node["columns"].items() if f["kind"] == "ignore"}
-    skipped.pop(str(node.get("person")), None)
-    return replace(table, columns=table.columns | skipped)
+    skipped = (c for c, f in node["columns"].items() if f["kind"] == "ignore")
+    empty = {column: [""] * rows for column in skipped if column != node.get("person")}
+    return replace(table, columns=table.columns | empty)
 
 
 def _replay_tables(

@@ -1,17 +1,9 @@
 """The laws of noise and batches: those that ran are those that the plan counts.
 
-Noise is recovered from what was released:
-
-* output perturbation: released weights minus the auditor's own optimum;
-* objective perturbation: first-order inversion, b = -(gradient of the objective) at the released
-  weights;
-* SGD: what the kernel got, with which `exposed` compares every update; other arrays: what left the
-  door minus what entered.
-
-Tests: the scale (sums of radii are Gamma, sums of squares chi-square, two-sided), the law of the
-radius and of the direction (Kolmogorov-Smirnov), and independence of vectors of the same fit and of
-successive ones (cosines). A small dimension shows a wrong shape of the radius, a larger one a wrong
-scale.
+Noise is recovered from what was released (`recovered` says how). Tests: the scale (sums of radii
+are Gamma, sums of squares chi-square, two-sided), the law of the radius and of the direction
+(Kolmogorov-Smirnov), and independence of vectors of the same fit and of successive ones (cosines).
+A small dimension shows a wrong shape of the radius, a larger one a wrong scale.
 
 Of batches, sweeps (disjoint, cyclic, shuffle) are checked exactly: every record at most once in
 each use. Random ones are tested: how many records joined in all, how the batch sizes scatter, and
@@ -27,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import beta as beta_law
 from scipy.stats import binom, kstest
@@ -56,7 +49,7 @@ MOST_FITS = 400
 
 def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -> Tally:
     """Fit until enough noise is recovered in a small and a larger dimension, then test its law."""
-    out = Tally("law of the noise", subject.claim, confidence=1.0 - alpha)
+    out = Tally("law of the noise", subject.claim, confidence=1.0 - alpha, applies=True)
     tests: list[tuple[float, str]] = []
     for features in (FEW, MANY):
         groups: dict[tuple[str, int, str], list[Floats]] = {}
@@ -74,11 +67,12 @@ def noise_law(subject: AuditedEstimator, *, alpha: float, factor: float = 1.0) -
             ):
                 break
         for (name, dimension, law), fits in groups.items():
-            words = f"of the {name} noise in {dimension} dimensions"
-            tests += [(p, f"{what} {words}") for p, what in _tests(law, fits)]
+            tests += [
+                (p, f"{what} of the {name} noise in {dimension} dimensions")
+                for p, what in _tests(law, fits)
+            ]
     if not tests:
         raise Blind("no noise could be recovered from what was released")
-    out.applies = True
     for p, what in tests:
         out.fault(f"the {what} is not as stated (p = {p:.1e})", p < alpha / len(tests))
     out.note = f"{len(tests)} tests on recovered noise, the smallest p-value is {min(tests)[0]:.2g}"
@@ -102,7 +96,7 @@ def recovered(trace: Trace, subject: AuditedEstimator) -> Iterator[tuple[str, st
             name, unit = "counts", (bounded.l1 or 0.0) / a
             noise = np.asarray(seen.result - bounded.value).reshape(-1, 1)
         elif isinstance(law, ObjectiveNoise):
-            # first-order inversion at the released weights, one row for each model
+            # first-order inversion, b = -(gradient of the objective) at the released weights
             name, kind, unit = "objective", law.law, bounded.contribution or 0.0
             pairs = zip(trace.solves, trace.releases[-1].result, strict=True)
             noise = np.stack([-solve.problem.gradient(w).ravel() for solve, w in pairs])
@@ -155,10 +149,12 @@ STEPS = 120
 
 def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
     """Fit until there are enough batches, then compare them with the plan's sampler."""
-    out = Tally("law of the batches", subject.claim, confidence=1.0 - alpha)
-    out.missing = "there is no single sequence of batches"
+    out = Tally(
+        "law of the batches", subject.claim, confidence=1.0 - alpha,
+        missing="there is no single sequence of batches",
+    )  # fmt: skip
     data = plain_table(subject.room(), rows=600)
-    batches: list[np.ndarray[Any, Any]] = []
+    batches: list[NDArray[Any]] = []
     for seed in range(40):
         _, trace = subject.fit(data.bare(), seed=seed)
         out.runs += 1
@@ -175,9 +171,7 @@ def sampling_law(subject: AuditedEstimator, *, alpha: float) -> Tally:
     return out
 
 
-def _whole(
-    batch: np.ndarray[Any, Any], owners: np.ndarray[Any, Any], out: Tally
-) -> np.ndarray[Any, Any]:
+def _whole(batch: NDArray[Any], owners: NDArray[Any], out: Tally) -> NDArray[Any]:
     """Return the records or persons of a batch, who must be there once, with all their rows."""
     drawn = np.unique(owners[batch])
     out.fault(
@@ -187,9 +181,7 @@ def _whole(
     return drawn
 
 
-def _check(
-    batches: list[np.ndarray[Any, Any]], sampler: Sampler, n: int, alpha: float, out: Tally
-) -> None:
+def _check(batches: list[NDArray[Any]], sampler: Sampler, n: int, alpha: float, out: Tally) -> None:
     uses = [batches[i : i + sampler.steps] for i in range(0, len(batches), sampler.steps)]
     if isinstance(sampler, PassSampler | RandomAllocation | PartialShuffle):
         out.fault(
@@ -203,8 +195,10 @@ def _check(
     if part.kind == "poisson" and part.rate < 1.0:
         q, total = part.rate, float(sizes.sum())
         law = binom(n * len(sizes), q)
-        tests.append((2.0 * min(law.cdf(total), law.sf(total - 1.0)), "number of records"))
-        tests.append((_scatter(sizes, n * q, n * q * (1.0 - q)), "scatter of batch sizes"))
+        tests += [
+            (2.0 * min(law.cdf(total), law.sf(total - 1.0)), "number of records"),
+            (_scatter(sizes, n * q, n * q * (1.0 - q)), "scatter of batch sizes"),
+        ]
         mean = len(sizes) * q
         if mean * (1.0 - q) > 3.0:
             tests.append((_scatter(counts, mean, mean * (1.0 - q)), "scatter of participation"))
@@ -239,7 +233,7 @@ def _counted(sampler: Sampler) -> Participation:
     raise Blind(f"{sampler.name} sampling is proven under no relation")
 
 
-def _scatter(values: np.ndarray[Any, Any], mean: float, variance: float, free: int = 0) -> float:
+def _scatter(values: NDArray[Any], mean: float, variance: float, free: int = 0) -> float:
     """Two-sided p-value of sum (value - mean)^2 / variance against chi-square.
 
     Counts are discrete: the square of one has variance 2 + 1/variance rather than 2, so the

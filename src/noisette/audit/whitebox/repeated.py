@@ -43,7 +43,10 @@ LEAST_PATIENCE = 60.0
 
 def repeated(subject: AuditedEstimator, *, alpha: float, runs: int) -> Tally:
     """Compare the released numbers of several fits bit by bit."""
-    out = Tally("repeated noise", subject.claim)
+    out = Tally(
+        "repeated noise", subject.claim, confidence=1.0 if subject.ours else 1.0 - alpha,
+        missing="the fitted model shows no coef_, or only zeros",
+    )  # fmt: skip
     data = plain_table(subject.room())
 
     def fit(rows: Any = data.X, **more: Any) -> Output | None:
@@ -58,7 +61,6 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int) -> Tally:
     there = _in_children(fit, patience)
     out.runs = len(here) + len(there)
     out.applies = len([each for each in (*here, *there) if each is not None and np.any(each)]) > 1
-    out.missing = "the fitted model shows no coef_, or only zeros"
     compared = {HERE: here, CHILDREN: there, BOTH: [*here[:1], *there[:1]]}
     suspects: dict[str, dict[str, int]] = {n: {} for n, each in compared.items() if _equal(each)}
     for jobs in ({"n_jobs": 1}, {"n_jobs": 2}) if "n_jobs" in subject.parameters else ({},):
@@ -67,13 +69,12 @@ def repeated(subject: AuditedEstimator, *, alpha: float, runs: int) -> Tally:
         if one is not None and len(one) > 1 and _equal(list(one)):
             suspects["two classes" + "".join(f" with n_jobs={n}" for n in jobs.values())] = jobs
     kept, share = [], alpha / max(1, len(suspects))
-    out.confidence = 1.0 if subject.ours else 1.0 - alpha
     for name, more in suspects.items():
-        guilty = subject.ours
-        if not guilty and name in (CHILDREN, BOTH):
-            guilty = HERE not in suspects and _processes_agree(fit, share, patience, out)
-        elif not guilty:
-            guilty = _again(subject, more, share, runs, out)
+        guilty = subject.ours or (
+            HERE not in suspects and _processes_agree(fit, share, patience, out)
+            if name in (CHILDREN, BOTH)
+            else _again(subject, more, share, runs, out)
+        )
         out.fault(f"{name} released identical numbers", guilty)
         kept += [] if guilty else [name]
     forked = any(each is not None for each in there)

@@ -48,7 +48,7 @@ def compare(
         out.refused += [f"{name}: {refusal}" for name in others]
         return 0
     out.runs += 1
-    compared = 0
+    before = len(out.refused) + len(out.unstated)
     for name, other in others.items():
         _contributions(one[1], name, out)
         out.runs += 1
@@ -58,10 +58,8 @@ def compare(
             out.fault(f"{name}: {difference}")
         except NoisetteError as refusal:
             out.refused.append(f"{name}: {refusal}")
-            continue
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             out.unstated.append(f"{name}: {type(error).__name__}")
-            continue
         else:
             (result, trace), (again, forced) = one, two
             here, there = _facts(trace, adjacency), _facts(forced, adjacency)
@@ -69,12 +67,10 @@ def compare(
                 out.fault(f"{name}: the {what} depends on the data", fact != there[what])
             shapes = [(len(t.releases), len(t.solves), len(t.steps)) for t in (trace, forced)]
             if shapes[0] == shapes[1]:
-                _values(trace, forced, adjacency, name, out)
-                _steps(trace, forced, adjacency, name, out)
-                _objectives(trace, forced, adjacency, name, out)
+                for check in (_values, _steps, _objectives):
+                    check(trace, forced, adjacency, name, out)
                 _results(result, again, name, out)
-        compared += 1
-    return compared
+    return len(others) - (len(out.refused) + len(out.unstated) - before)
 
 
 def _results(one: Any, two: Any, name: str, out: Tally) -> None:
@@ -86,10 +82,10 @@ def _results(one: Any, two: Any, name: str, out: Tally) -> None:
     # notes of one world only, by path; a value that differs is in both lists
     apart = fitted_state(one).items() ^ fitted_state(two).items()
     labels = sorted({note.label for _, note in apart})
-    shown = ", ".join(labels[:4])
     out.fault(
-        f"{name}: with equal releases, what is kept still depends on the data: {shown}", labels
-    )
+        f"{name}: with equal releases, what is kept still depends on the data: "
+        f"{', '.join(labels[:4])}", labels,
+    )  # fmt: skip
 
 
 def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
@@ -109,9 +105,8 @@ def replay(subject: AuditedEstimator, *, seeds: int = 1) -> Tally:
             _, trace = watched(subject.on(pair.first.bare()), seed, watch=pair.changed)
             _contributions(trace, pair.name, out)
             out.runs += 1
-    rest = "everything else is identical"
-    if not compared:
-        rest = "no neighbour was compared, because fit cannot be told that a record is blank"
+    nothing = "no neighbour was compared, because fit cannot be told that a record is blank"
+    rest = "everything else is identical" if compared else nothing
     if out.refused:
         rest += f"; {len(out.refused)} neighbours were refused"
     out.note = (
@@ -133,8 +128,8 @@ def _contributions(trace: Trace, name: str, out: Tally) -> None:
     for step in trace.steps:
         if step.alone is not None and streams:
             bound = streams[0].bounded.contribution or math.inf
-            size = float(np.linalg.norm(step.alone))
-            out.ratio(size, bound, f"{name}: one record's or person's part of a sum", _SLACK)
+            what = f"{name}: one record's or person's part of a sum"
+            out.ratio(float(np.linalg.norm(step.alone)), bound, what, _SLACK)
 
 
 def _facts(trace: Trace, adjacency: Adjacency) -> dict[str, Any]:
@@ -229,16 +224,14 @@ def _objectives(one: Trace, two: Trace, adjacency: Adjacency, name: str, out: Ta
         declared, law = a.stream.bounded, a.stream.mechanism
         assert isinstance(law, ObjectiveNoise)
         k, unit = law.curvature, declared.contribution or math.inf
-        most = {"self-bounded": math.log1p(k / 4.0), "softmax": k}
-        signed = math.log1p(k)  # one- and two-signed
-        if law.persons:
-            most, signed = most | {"self-bounded": k / 4.0}, k
+        grown: Callable[[float], float] = float if law.persons else math.log1p
+        most = {"self-bounded": grown(k / 4.0), "softmax": k}
         moved = float(np.linalg.norm(a.linear - b.linear))
         bound = unit * CONTRIBUTIONS[adjacency.value]
         what = f"{name}: the shift of the linear term"
         out.ratio(moved, bound, what, _SLACK, declared.proof)
         first, second = (np.linalg.slogdet(s.problem.hessian(a.weights))[1] for s in (a, b))
-        limit = most.get(law.shape, signed)
+        limit = most.get(law.shape, grown(k))  # else one- or two-signed
         what = f"{name}: the change of the log-determinant"
         out.ratio(abs(first - second), limit, what, 1e-6)
         if law.law == "spherical-laplace":

@@ -119,10 +119,9 @@ class AuditedEstimator:
                 rows = sampler.batches * sampler.batch_size
         elif sampler not in (None, "auto"):
             rows = 600  # several batches, and one calibration for all canaries
-        most = None
-        if self.adjacency is Adjacency.ADD_REMOVE and self.fact("population"):
-            most = int(self.fact("population"))
-            rows = None if rows is None else min(rows, most)
+        guess = self.fact("population") if self.adjacency is Adjacency.ADD_REMOVE else None
+        most = int(guess) if guess else None
+        rows = min(rows, most) if rows and most else rows
         null = "sample_weight" if self.takes("sample_weight") else "sample_epsilon"
         if not self.parameters.get("fit_intercept", True):
             null = "zero-row"

@@ -112,10 +112,11 @@ def least_epsilon(plan: Plan, delta: float, relation: Adjacency) -> float:
 def _least(plan: Plan, delta: float, relation: Adjacency) -> float:
     leaves = list(plan.leaves())
     if all(isinstance(leaf, Run | Sampled) and leaf.sampler.name in ONCE for leaf, _ in leaves):
-        noisy = [(leaf, count) for leaf, count in leaves if isinstance(leaf, Noisy)]
+        laws: list[tuple[Any, int]] = [
+            (leaf.mechanism, count) for leaf, count in leaves if isinstance(leaf, Noisy)
+        ]
         if delta == 0.0:
-            return math.fsum(pure_epsilon(leaf.mechanism, relation) * n for leaf, n in noisy)
-        laws: list[tuple[Any, int]] = [(leaf.mechanism, count) for leaf, count in noisy]
+            return math.fsum(pure_epsilon(law, relation) * count for law, count in laws)
         a, kinds = CONTRIBUTIONS[relation.value], {type(law) for law, _ in laws}
         if kinds == {Gaussian}:
             squares = (count * (a / law.noise_multiplier) ** 2 for law, count in laws)
@@ -167,9 +168,8 @@ class Problem:
         self.loss, self.rows, self.ridge = loss, np.asarray(rows, dtype=float), float(ridge)
         self.target = np.asarray(target)
         self.weight = np.ones(len(self.rows)) if weight is None else np.asarray(weight, float)
-        self.basis: Floats | None = None
-        if loss.kind == "multiclass":
-            self.basis = np.asarray(loss.basis)  # type: ignore[attr-defined]
+        several = loss.kind == "multiclass"
+        self.basis: Floats | None = np.asarray(loss.basis) if several else None  # type: ignore[attr-defined]
         p = self.rows.shape[1]
         self.shape = (p,) if self.basis is None else (self.basis.shape[1], p)
 
@@ -223,10 +223,10 @@ class Problem:
         self, linear: Floats | None = None, start: Floats | None = None
     ) -> tuple[Floats, float]:
         """Return (minimiser, certified bound on its distance to the exact one)."""
-        if self.loss.name == "hinge":
-            return self._solve_hinge(linear)
-        w = np.zeros(self.shape) if start is None else np.array(start, dtype=float)
         b = np.zeros(self.shape) if linear is None else np.asarray(linear, dtype=float)
+        if self.loss.name == "hinge":
+            return self._solve_hinge(b)
+        w = np.zeros(self.shape) if start is None else np.array(start, dtype=float)
         g = self.gradient(w) + b
         size = float(np.linalg.norm(g))
         for _ in range(200):
@@ -243,10 +243,9 @@ class Problem:
             w, g, size = new, moved, float(np.linalg.norm(moved))
         return w, size / self.ridge  # strong convexity
 
-    def _solve_hinge(self, linear: Floats | None) -> tuple[Floats, float]:
+    def _solve_hinge(self, b: Floats) -> tuple[Floats, float]:
         """Maximise the dual over 0 <= alpha <= omega; the gap bounds the distance."""
         signed = self.target[:, None] * self.rows
-        b = np.zeros(self.shape) if linear is None else linear
 
         def weights(alpha: Floats) -> Floats:
             return np.asarray((alpha @ signed - b) / self.ridge)

@@ -64,18 +64,16 @@ class Tape(Randomness):
     @property
     def generator(self) -> np.random.Generator:
         """Return the generator of the next read."""
-        assert self._seed is not None
         sources = self.__dict__.setdefault("_sources", [])
-        sources.append(Randomness._from_path((*self._seed, 1 << 20, len(sources))))
+        sources.append(Randomness._from_path((*(self._seed or ()), 1 << 20, len(sources))))
         return sources[-1].generator  # type: ignore[no-any-return]
 
     def spawn(self, count: int) -> "list[Randomness]":
         """Return tapes: a search or a table hands a source of its own to each of its parts."""
-        assert self._seed is not None
         first, self._children = self._children, self._children + count
-        made = [Tape._from_path((*self._seed, first + i)) for i in range(count)]
+        made = [Tape._from_path((*(self._seed or ()), first + i)) for i in range(count)]
         self.__dict__.setdefault("_spawned", []).extend(made)
-        return list(made)
+        return made
 
     @property
     def reads(self) -> int:
@@ -84,11 +82,9 @@ class Tape(Randomness):
 
     def consumed(self) -> tuple[int, ...]:
         """Return the bytes that each read has drawn so far."""
-        states = [source._bits.state["s"] for source in self.__dict__.get("_sources", [])]
-        used = [int(s["counter"][0]) * 16 + int(s["offset"]) - 64 for s in states]
-        for each in self.__dict__.get("_spawned", ()):
-            used.extend(each.consumed())
-        return tuple(used)
+        states = (source._bits.state["s"] for source in self.__dict__.get("_sources", ()))
+        own = (int(s["counter"][0]) * 16 + int(s["offset"]) - 64 for s in states)
+        return (*own, *(n for each in self.__dict__.get("_spawned", ()) for n in each.consumed()))
 
 
 # --- what is written down ------------------------------------------------------------------------
@@ -189,8 +185,8 @@ class Trace:
     """The keys whose counts are released next."""
     warnings: list[str] = field(default_factory=list)
     last_stream: Release | None = None
-    _at_door: Release | None = None
-    _drawing: bool = False
+    _draws: list[Draw] | None = None
+    """Where noise is noted; None outside the door, where it is stray."""
 
     def check(self) -> None:
         """Raise `Blind` where what was seen is not all that must have run.
@@ -230,7 +226,7 @@ class Trace:
         """Write down a crossing of the door; the second of two runs gets the first one's result."""
         leaf = permit.leaf(part)
         seen = Release(bounded, part, leaf.mechanism, leaf.sampler, permit.plan)
-        with self._door(seen):
+        with self._noting(seen.draws):
             result = real(bounded, permit, randomness, part=part)
         self.releases.append(seen)
         if isinstance(result, NoiseStream):
@@ -238,7 +234,7 @@ class Trace:
 
             def taken(count: int) -> Floats:
                 self.last_stream = seen
-                with self._door(seen):
+                with self._noting(seen.draws):
                     return take(count)
 
             result.take = taken  # type: ignore[method-assign]
@@ -258,36 +254,27 @@ class Trace:
         return copy.deepcopy(then.result)
 
     @contextmanager
-    def _door(self, seen: Release) -> Iterator[None]:
-        """Count what is drawn inside as drawn at the door."""
-        before, self._at_door = self._at_door, seen
+    def _noting(self, draws: list[Draw]) -> Iterator[None]:
+        """Note there what is drawn inside."""
+        before, self._draws = self._draws, draws
         try:
             yield
         finally:
-            self._at_door = before
+            self._draws = before
 
     def categories(self, real: Real, sample: Any, prepared: Any, *given: Any) -> Any:
         """Note which keys the counts of a step are of; the door sees their counts only."""
         columns, adjacency = list(sample.data), prepared.public.adjacency
-        _, keys = key_counts((c.codes for c in columns), adjacency, sample.weights)
-        codes: list[list[int]] = [[] for _ in columns]
-        pairs = list(keys)
-        for column, code in pairs[1:]:
-            codes[column].append(code)
-        texts = [each.at(found) for each, found in zip(columns, codes, strict=True)]
-        self.keys = [(c, "" if c < 0 else texts[c][code]) for c, code in pairs]
+        keys = list(key_counts((c.codes for c in columns), adjacency, sample.weights)[1])
+        texts = [each.at([k for at, k in keys if at == c]) for c, each in enumerate(columns)]
+        self.keys = [(c, "" if c < 0 else texts[c][code]) for c, code in keys]
         return real(sample, prepared, *given)
 
     def noise(self, real: Any, count: int, dimension: int, unit: float, generator: Any) -> Any:
         """Write down what a mechanism draws, at the door or elsewhere."""
-        if self._drawing:  # a mechanism that draws through another one
-            return real(count, dimension, unit, generator)
-        self._drawing = True
-        try:
+        kept = self.stray if self._draws is None else self._draws
+        with self._noting([]):  # a mechanism that draws through another one is noted once
             block = real(count, dimension, unit, generator)
-        finally:
-            self._drawing = False
-        kept = self.stray if self._at_door is None else self._at_door.draws
         kept.append(Draw(real.args[0], unit, np.array(block), bool(self.charges)))
         return block
 
@@ -333,8 +320,8 @@ class Trace:
             real(update, state, X, y, one, noise[t : t + 1], grid, share)
             if then is not None:
                 state.w[:] = then.after
-                leaves = [leaf for booked in self.charges for leaf, _ in booked.plan.leaves()]
-                if not any(isinstance(leaf, LastIterate) for leaf in leaves):
+                plans = (booked.plan.leaves() for booked in self.charges)
+                if not any(isinstance(leaf, LastIterate) for leaves in plans for leaf, _ in leaves):
                     state.mean[:] = then.mean  # else the iterates before the last stay secret
             seen.after, seen.mean = state.w.copy(), state.mean.copy()
             self.steps.append(seen)
@@ -354,15 +341,14 @@ def _whole(rows: Any) -> Any:
     return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
 
 
-def _members(batches: Any) -> NDArray[np.int64]:
+def _members(batches: Any, but: Any = ()) -> NDArray[np.int64]:
     start, stop = int(batches.edges[0]), int(batches.edges[-1])
     rows = batches.order[start:stop] if len(batches.order) else np.arange(start, stop)
-    return np.array(rows, dtype=np.int64)
+    return np.asarray(rows[~np.isin(rows, but)], dtype=np.int64)
 
 
 def _without(batch: Any, rows: NDArray[np.intp]) -> Any:
-    kept = _members(batch)
-    kept = kept[~np.isin(kept, rows)]
+    kept = _members(batch, but=rows)
     # an order of no entries would mean "all rows as given", hence one that is never reached
     order = kept if len(kept) else np.zeros(1, dtype=np.int64)
     return replace(batch, edges=np.array([0, len(kept)], dtype=np.int64), order=order)
