@@ -81,10 +81,10 @@ d : int
     Whether ``fit`` will get persons; the guarantee is then about all rows of one.
 max_rows : int, optional
     The public cap on the rows of a person, where there is one.""",
-    "outlook": """Returns
+    "forecast": """Returns
 -------
-Outlook
-    The plan, its epsilon, the noise in plain units, memory and time to expect.
+Forecast
+    The plan, its epsilon, the noise in plain units; of a model also memory and time.
 
 Raises
 ------

@@ -25,7 +25,7 @@ from noisette.core.search import LentLedger, best_run
 from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
-from noisette.models.private import Outlook, PrivateEstimator, Scored, retired
+from noisette.models.private import Forecast, PrivateEstimator, Scored, retired
 from noisette.tuning.budget import RunBudget, divided, run_budget, sizes, taken
 from noisette.tuning.scores import SCORES, RunScore
 
@@ -313,7 +313,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
 
     # --- public facts --------------------------------------------------------------------------
 
-    def plan(self, n: int, d: int | None = None) -> Outlook:
+    def plan(self, n: int, d: int | None = None) -> Forecast:
         """Return what ``fit`` on n rows would charge, from public facts alone.
 
         Parameters
@@ -325,7 +325,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
 
         Returns
         -------
-        Outlook
+        Forecast
             The plan, its epsilon, the budget of one run, memory and time to expect.
 
         Raises
@@ -343,7 +343,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         budget = self._budget(lambda model: model.plan(*asked), candidates, law, score, adjacency)
         models = [self._candidate(each, budget.epsilon, budget.delta) for each in candidates]
         shown = [model.plan(*asked) for model in models]
-        return Outlook(
+        return Forecast(
             algorithm="search", plan=budget.plan, delta=delta, adjacency=str(adjacency),
             epsilon=accounting.epsilon(budget.plan, delta=delta, adjacency=adjacency),
             weight_noise=None, typical_weight=math.nan,

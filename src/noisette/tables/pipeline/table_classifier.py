@@ -22,11 +22,10 @@ from noisette.fitting.losses import classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models import inputs
 from noisette.models.outputs import labels_fact
-from noisette.models.private import Scored
+from noisette.models.private import Forecast, Scored
 from noisette.tables import Schema
 from noisette.tables.pipeline.last import chosen_last
 from noisette.tables.pipeline.table_estimator import TableEstimator
-from noisette.tables.pipeline.table_outlook import TableOutlook
 from noisette.tables.pipeline.table_run import FittedTable
 from noisette.tables.pipeline.table_training import TableTraining
 from noisette.tables.pipeline.target import Goal, LabelTarget, Target
@@ -162,7 +161,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
 
     # --- fitting -----------------------------------------------------------------------------
 
-    def plan(self, n: int, *, classes: int | None = None) -> TableOutlook:
+    def plan(self, n: int, *, classes: int | None = None) -> Forecast:
         """Return what ``fit`` on n rows would release and cost, from public facts alone.
 
         Parameters
@@ -172,15 +171,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         classes : int, optional
             How many labels there are; what the schema or the constructor lists, else two.
 
-        Returns
-        -------
-        TableOutlook
-            The plan, the steps with their shares, the noise in plain units, memory and time.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the estimator or a fact of the schema is out of range.
+        %(forecast)
 
         Examples
         --------
@@ -191,7 +182,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         ['knots', 'levels', 'shares', 'weights']
 
         """
-        return self._outlook(n, classes=classes)
+        return self._forecast(n, classes=classes)
 
     def _foreseen(self, schema: Schema, classes: int | None = None) -> Goal:
         if classes is None:

@@ -23,6 +23,7 @@ from noisette.fitting.algorithms.train import checked
 from noisette.fitting.partitions.collections import is_dask
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
+from noisette.models.private import Forecast
 from noisette.scores.layouts import layout_for
 from noisette.tables import Schema, read_schema
 from noisette.tables.frame import Frame
@@ -33,7 +34,7 @@ from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, plott
 from noisette.tables.pipeline.pairs import ColumnPair, PairSurface, checked_pairs
 from noisette.tables.pipeline.recipe import recipe_for
 from noisette.tables.pipeline.table_columns import unread_in
-from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
+from noisette.tables.pipeline.table_forecast import table_forecast
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 from noisette.tables.pipeline.table_run import FittedTable, TableSample
 from noisette.tables.pipeline.table_training import TableTraining
@@ -69,7 +70,7 @@ class TableEstimator(BudgetedEstimator):
     def _released(self) -> str:  # type: ignore[override]
         return self._whole + " and its scores on other people" * (self.test_share is not None)
 
-    def _outlook(self, n: int, **asked: Any) -> TableOutlook:
+    def _forecast(self, n: int, **asked: Any) -> Forecast:
         """Return what ``fit`` on n rows would release and cost."""
         ledger, _ = self._check_public()
         n = _validate.integer("n", n)
@@ -78,7 +79,7 @@ class TableEstimator(BudgetedEstimator):
         public = replace(public, size=public.size or n)
         goal, most = self._foreseen(schema, **asked), self._for_training(public)
         training = self._training(schema, goal.target, most)
-        shown = table_outlook(training, training.prepare(most), most.known_size("a plan"))
+        shown = table_forecast(training, training.prepare(most), most.known_size("a plan"))
         if self.test_share is None:
             return shown
         return replace(shown, plan=self._tested(training, goal, ledger).prepare(public).plan)
@@ -181,7 +182,7 @@ class TableEstimator(BudgetedEstimator):
                 sentence, hopeless = training.last.warning, False
             else:
                 typical = TypicalTable(training, training.prepare(most), most.size)
-                sentence, hopeless = typical.weakness()
+                sentence, hopeless = typical.warning()
             if hopeless:
                 raise InvalidParameter(sentence)
             if sentence:

@@ -15,11 +15,10 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.losses import Huber
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models.outputs import BOUGHT_TARGET, target_fact
-from noisette.models.private import Scored
+from noisette.models.private import Forecast, Scored
 from noisette.models.regressor import checked_target_bounds
 from noisette.tables import Schema
 from noisette.tables.pipeline.table_estimator import TableEstimator
-from noisette.tables.pipeline.table_outlook import TableOutlook
 from noisette.tables.pipeline.table_run import FittedTable
 from noisette.tables.pipeline.target import Goal, NumberTarget, Target
 
@@ -106,7 +105,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
 
     # --- fitting -----------------------------------------------------------------------------
 
-    def plan(self, n: int) -> TableOutlook:
+    def plan(self, n: int) -> Forecast:
         """Return what ``fit`` on n rows would release and cost, from public facts alone.
 
         Parameters
@@ -114,15 +113,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         n : int
             The number of records, or a guess of it; of persons, where the schema tells them apart.
 
-        Returns
-        -------
-        TableOutlook
-            The plan, the steps with their shares, the noise in plain units, memory and time.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the estimator or a fact of the schema is out of range.
+        %(forecast)
 
         Examples
         --------
@@ -133,7 +124,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         ['knots', 'levels', 'shares', 'weights']
 
         """
-        return self._outlook(n)
+        return self._forecast(n)
 
     def _foreseen(self, schema: Schema) -> Goal:
         low, high = schema.target_bounds or (None, None)

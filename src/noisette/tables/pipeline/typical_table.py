@@ -138,7 +138,7 @@ class TypicalTable(TableRun):
             kept = np.sort(values)[::-1][:width].sum()
         return min(1.0, float(kept) / max(every, 1e-12))
 
-    def weakness(self) -> tuple[str, bool]:
+    def warning(self) -> tuple[str, bool]:
         """Return a sentence if a typical table of that shape could hardly teach anything, else "".
 
         And whether the plan cannot pay for the table at all.
