@@ -245,5 +245,4 @@ class PrivateCategories(EncodingTransformer):
     def _encoder(self, name: str, found: ShownLevels) -> Column:
         levels = found.levels[: self.most]
         reference = levels[0] if levels and self.drop_reference else None  # else all are "other"
-        texts = tuple((level, (level,)) for level in levels)
-        return Categorical(name, texts, reference, missing_slot=self.indicate_missing)
+        return Categorical.of(name, levels, reference, missing_slot=self.indicate_missing)

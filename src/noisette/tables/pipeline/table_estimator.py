@@ -144,19 +144,19 @@ class TableEstimator(BudgetedEstimator):
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
         with self._all_or_nothing(look=True):
-            found: Prepared = checked(*self._ready(self._check_public()[0], X, y, None)[:3])
-            return found
+            ready = self._ready(self._check_public()[0], X, y, None)
+            return checked(*ready[:3])  # type: ignore[no-any-return]
 
     def _ready(
         self, ledger: Ledger, X: Any, y: Any, persons: Any
     ) -> tuple[Any, PublicBudget, TableSample, TableTraining, Goal]:
         """Read the data and choose, before anything is charged."""
         schema, target = self._read_schema(target=y is None), y is None
-        table: WholeFrame | PartedFrame
-        if is_dask(X):
-            table = PartedFrame.of(X, schema, target=target)
-        else:
-            table = WholeFrame(Frame.of(X, schema, target=target))
+        table: WholeFrame | PartedFrame = (
+            PartedFrame.of(X, schema, target=target)
+            if is_dask(X)
+            else WholeFrame(Frame.of(X, schema, target=target))
+        )
         named = schema.persons
         whole = persons is None and named is None
         if not table.tests_persons and self.test_share is not None and not whole:

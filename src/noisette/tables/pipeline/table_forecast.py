@@ -91,9 +91,11 @@ def table_forecast(training: TableTraining, prepared: PreparedTable, rows: int) 
 
 def _columns(typical: TypicalTable) -> tuple[ColumnForecast, ...]:
     """Return what becomes of every column."""
-    training, groups = typical.training, {}  # how many of its features can be told apart
-    for name, block in zip(typical.names, typical.blocks, strict=True):
-        groups[name] = len(set(block.groups()) - {-1})
+    training = typical.training
+    groups = {  # how many of its features can be told apart
+        name: len(set(block.groups()) - {-1})
+        for name, block in zip(typical.names, typical.blocks, strict=True)
+    }
     stated, bought = training.schema.by_name, training.numbers
     found = []
     for column in typical.schema.columns:

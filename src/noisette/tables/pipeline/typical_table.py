@@ -99,10 +99,11 @@ class TypicalTable(TableRun):
             start += block.features
             bare = block.rows is not None or name in self.levels
             released.append(block if bare else replace(block, shares=block.shares + own))
-        for leaf, _ in self.prepared.plan.leaves():
-            if isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise):
-                mechanism = leaf.mechanism
-                break
+        mechanism = next(
+            leaf.mechanism
+            for leaf, _ in self.prepared.plan.leaves()
+            if isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise)
+        )
         coords = self._coordinates(released, mechanism)
         width, self.norm = coords.map.shape[1], coords.norm
         facts = training._facts(self.public, width + 1, coords.norm, self.prepared.curvature)
