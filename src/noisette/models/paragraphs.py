@@ -92,6 +92,27 @@ InvalidParameter
     If a parameter of the estimator is out of range.
 Unproven
     If no theorem covers the parameters together.""",
+    "table": """Parameters
+----------
+X : table
+    A pandas, polars or pyarrow table, or a dictionary of columns.""",
+    "additive": """epsilon : float
+    The budget of everything that is released.
+delta : float
+    0 is pure; a delta such as 1e-6 buys much finer curves.
+schema : dict, Schema or path
+    As in `TableClassifier`.
+pairs : list of (str, str), optional
+    Columns that the model may look at together, chosen without a look at the table: latitude
+    and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
+    that, by a public rule, they are left out, and the guarantee's notes say so.""",
+    "test_share": """test_share : float, optional
+    The part of the people, chosen without a look at their values, on whom the model is scored
+    instead of trained: ``test_`` is then covered by the same guarantee, at no further cost.
+share : float, optional
+    The part of the budget for everything but the model; None follows a public rule.""",
+    "released": """privacy_ : Guarantee
+    What is promised about everything that was released.""",
     "to classify": """Parameters
 ----------
 X : array_like or sparse matrix of shape (n, d)

@@ -171,8 +171,7 @@ class PrivateCategories(EncodingTransformer):
         Whether a feature says that a cell is missing; else it is "other".
     sparse_output : bool
         Whether ``transform`` returns a CSR matrix.
-    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
-        As in `LogisticRegression`.
+    %(adjacency, population, random_state, ledger)
 
     Attributes
     ----------
@@ -180,8 +179,7 @@ class PrivateCategories(EncodingTransformer):
         The levels of each column with their noisy counts.
     categories_ : list of list of str
         The levels alone.
-    privacy_ : Guarantee
-        What is promised about everything that was released.
+    %(released)
 
     Examples
     --------

@@ -186,15 +186,13 @@ class PrivateKnots(NumbersTransformer):
         Whether a feature says that a cell is missing; it counts as the median.
     sparse_output : bool
         Whether ``transform`` returns a CSR matrix.
-    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
-        As in `LogisticRegression`.
+    %(adjacency, population, random_state, ledger)
 
     Attributes
     ----------
     released_ : tuple of Knots
         The knots of each column.
-    privacy_ : Guarantee
-        What is promised about everything that was released.
+    %(released)
 
     Examples
     --------

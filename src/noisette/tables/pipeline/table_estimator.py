@@ -99,10 +99,7 @@ class TableEstimator(BudgetedEstimator):
             schema names as person, if it names one. The guarantee is then about persons with
             all their rows, whose weights add up to one; ``population`` counts persons.
 
-        Returns
-        -------
-        self
-            The fitted model.
+        %(fitted)
 
         """
         with self._all_or_nothing(X):
@@ -309,6 +306,8 @@ class TableEstimator(BudgetedEstimator):
         >>> (curve,) = model.fit({"age": age}, age > 40).curves()
         >>> curve.column, bool(curve.value[0] < curve.value[-1])
         ('age', True)
+        >>> model.plot(["age"]).axes[0].get_title(), model.surfaces()
+        ('age', ())
 
         """
         check_is_fitted(self, "schema_")
@@ -338,15 +337,6 @@ class TableEstimator(BudgetedEstimator):
         MissingExtra
             If matplotlib is absent.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import TableClassifier
-        >>> age = np.arange(2000) % 80
-        >>> model = TableClassifier(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
-        >>> model.fit({"age": age}, age > 40).plot().axes[0].get_title()
-        'age'
-
         """
         curves = {curve.column: curve for curve in self.curves()}
         for name in columns or ():
@@ -363,15 +353,6 @@ class TableEstimator(BudgetedEstimator):
         -------
         tuple of PairSurface
             One for each pair that the model uses, with the noise of every cell.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import TableClassifier
-        >>> age = np.arange(2000) % 80
-        >>> model = TableClassifier(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
-        >>> model.fit({"age": age}, age > 40).surfaces()
-        ()
 
         """
         check_is_fitted(self, "schema_")

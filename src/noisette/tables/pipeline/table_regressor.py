@@ -44,10 +44,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         what the schema says of its target. Values beyond are cut.
     threshold : float
         Where the loss becomes linear, in units of half the range of the target.
-    adjacency, population, test_share : str, int or float
-        As in `TableClassifier`.
-    share, random_state, ledger : float, Randomness or Ledger
-        As in `TableClassifier`.
+    %(adjacency, population, test_share, random_state, ledger)
 
     Attributes
     ----------
@@ -61,8 +58,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         The intercept.
     test_ : RegressionScores
         With `test_share`: R^2, MAE and RMSE on other people, with error bars.
-    privacy_ : Guarantee
-        About everything that was released.
+    %(released)
 
     Examples
     --------
@@ -78,6 +74,8 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
     True
     >>> model.predict(table).shape
     (5000,)
+    >>> [step.name for step in model.plan(5000).steps]
+    ['knots', 'levels', 'shares', 'weights']
     >>> model.set_params(test_share=0.2).fit(table, days).test_.r2.low > 0.0
     True
 
@@ -114,14 +112,6 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
             The number of records, or a guess of it; of persons, where the schema tells them apart.
 
         %(forecast)
-
-        Examples
-        --------
-        >>> from noisette import TableRegressor
-        >>> kinds = {"age": "numeric", "ward": "categorical"}
-        >>> model = TableRegressor(1.0, 1e-6, schema=kinds, target_bounds=(0, 30))
-        >>> [step.name for step in model.plan(5000).steps]
-        ['knots', 'levels', 'shares', 'weights']
 
         """
         return self._forecast(n)
@@ -188,10 +178,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> Floats:
         """Return the predicted number of every row, cut to the limits of the target.
 
-        Parameters
-        ----------
-        X : table
-            A pandas, polars or pyarrow table, or a dictionary of columns.
+        %(table)
 
         Returns
         -------
@@ -210,20 +197,10 @@ class AdditiveRegressor(TableRegressor):
 
     Parameters
     ----------
-    epsilon : float
-        The budget of everything that is released.
-    delta : float
-        0 is pure; a delta such as 1e-6 buys much finer curves.
-    schema : dict, Schema or path
-        As in `TableClassifier`.
-    pairs : list of (str, str), optional
-        Columns that the model may look at together, chosen without a look at the table: latitude
-        and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
-        that, by a public rule, they are left out, and the guarantee's notes say so.
+    %(additive)
     target_bounds, threshold : pair, "learn" or float
         As in `TableRegressor`.
-    adjacency, population, test_share, share, random_state, ledger : str, int, float and others
-        As in `TableClassifier`.
+    %(adjacency, population, test_share, random_state, ledger)
 
     Examples
     --------
@@ -235,8 +212,8 @@ class AdditiveRegressor(TableRegressor):
     ... )
     >>> bool(model.fit({"age": age}, abs(age - 40)).score({"age": age}, abs(age - 40)) > 0.8)
     True
-    >>> model.predict({"age": [20, 60]}).shape
-    (2,)
+    >>> model.predict({"age": [20, 60]}).shape, model.plan(4000).steps[-1].name
+    ((2,), 'weights')
 
     """
 

@@ -127,10 +127,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
             Whose row each row is, by any identifier. The guarantee is then about persons with
             all their rows, whose weights add up to one; ``population`` counts persons.
 
-        Returns
-        -------
-        self
-            The fitted transformer.
+        %(fitted)
 
         """
         with self._all_or_nothing(X):
