@@ -147,12 +147,12 @@ def test_released_levels_become_indicators() -> None:
 
 def test_half_of_delta_is_for_levels_of_one_person() -> None:
     model = PrivateCategories(1.0, 1e-4, adjacency="add-remove")
-    outlook = model.plan(1000, 3)
-    ((leaf, _),) = outlook.plan.leaves()
+    forecast = model.plan(1000, 3)
+    ((leaf, _),) = forecast.plan.leaves()
     assert leaf.mechanism.delta_mass == pytest.approx(5e-5)
     assert leaf.mechanism.columns == 3
-    assert outlook.epsilon <= 1.0
-    assert "5e-05" in str(outlook)
+    assert forecast.epsilon <= 1.0
+    assert "5e-05" in str(forecast)
 
 
 def test_no_delta_no_unknown_levels() -> None:

@@ -73,18 +73,18 @@ def test_scikit_learn_accepts_them(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize("step", ALL, ids=name)
 def test_the_guarantee_is_what_was_planned(step: Any, adjacency: str) -> None:
     model = clone(step).set_params(adjacency=adjacency)
-    outlook = model.plan(300, 4)
+    forecast = model.plan(300, 4)
     model.fit(X, Y)
     promise: Guarantee = model.privacy_
     assert (promise.epsilon, promise.delta) == (model.epsilon, model.delta)
-    assert outlook.plan.under(adjacency) == promise.plan
-    assert 0.98 * 4.0 < outlook.epsilon <= 4.0 * (1.0 + 1e-9)
-    assert outlook.expected.endswith(".")
-    assert str(outlook)
+    assert forecast.plan.under(adjacency) == promise.plan
+    assert 0.98 * 4.0 < forecast.epsilon <= 4.0 * (1.0 + 1e-9)
+    assert forecast.expected.endswith(".")
+    assert str(forecast)
     assert Guarantee.from_json(promise.to_json()) == promise
     stated = promise.statement()
     assert ("the number of records, 300" in stated) is (adjacency != "add-remove")
-    assert all(note in stated for note in outlook.notes)
+    assert all(note in stated for note in forecast.notes)
 
 
 @pytest.mark.parametrize("step", ALL, ids=name)

@@ -225,14 +225,6 @@ def test_it_says_nothing_about_its_cells():
     assert SECRET not in str(error.value)
 
 
-def test_labels_without_a_schema():
-    assert Frame.of({"y": [1.0, "1", 0]}).labels("y").tolist() == ["1", "1", "0"]
-    with pytest.raises(InvalidData, match="a cell without a label"):
-        Frame.of({"y": [1, None]}).labels("y")
-    with pytest.raises(InvalidParameter, match="needs the name of the target"):
-        Frame.of({"y": [1]}).labels()
-
-
 def test_a_frame_of_parquet_with_dates(tmp_path):
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet

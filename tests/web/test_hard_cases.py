@@ -24,7 +24,7 @@ def test_a_counted_number_is_no_guess_under_add_remove(person, patients):
     assert 'value="2500"' in person.page.text
     person.give_budget(adjacency="add-remove")
     assert "counted in the table" in person.error
-    part = person.post(f"w/{walk}/outlook", epsilon="2", delta="1e-6", rows="2500",
+    part = person.post(f"w/{walk}/forecast", epsilon="2", delta="1e-6", rows="2500",
                        adjacency="add-remove")  # fmt: skip
     assert "counted in the table" in part.text
     person.choose(patients)  # nor on another way through the same table

@@ -164,14 +164,14 @@ def test_the_forecast_follows_what_is_typed(person, patients):
     person.say_facts()
     walk, lost = person.walk, []
     for epsilon in ("0.3", "3"):
-        person.post(f"w/{walk}/outlook", epsilon=epsilon, delta="1e-6", rows="2500", test="no")
+        person.post(f"w/{walk}/forecast", epsilon=epsilon, delta="1e-6", rows="2500", test="no")
         lost.append(int(re.search(r"(\d+) % is lost", person.page.text)[1]))
         assert "<html" not in person.page.text  # a part of the page
         assert "right with the model" in person.page.text  # the table of the report
     assert lost[0] > lost[1]
-    person.post(f"w/{walk}/outlook", epsilon="", delta="1e-6", rows="2500")
+    person.post(f"w/{walk}/forecast", epsilon="", delta="1e-6", rows="2500")
     assert "epsilon must be a number" in person.error
-    person.post(f"w/{walk}/outlook", epsilon="1", delta="1e-6", rows=" ")  # nothing typed yet
+    person.post(f"w/{walk}/forecast", epsilon="1", delta="1e-6", rows=" ")  # nothing typed yet
     assert person.error == ""
     assert "Say about how many rows there are" in person.page.text
 
@@ -370,7 +370,7 @@ def test_a_delta_that_is_refused_names_one_that_can_be_chosen(person, patients):
         assert f"take {fit} or less" in person.error
         assert "common choice" not in person.error
         assert f'<option value="{fit}"' in person.page.text  # no dead end
-        person.post(f"w/{person.walk}/outlook", epsilon="1", delta=fit, rows=rows)
+        person.post(f"w/{person.walk}/forecast", epsilon="1", delta=fit, rows=rows)
         assert "1/n" not in person.error
         person.choose(patients)
         person.say_facts()
@@ -381,7 +381,7 @@ def test_an_epsilon_above_10_is_told(person, patients):
     person.say_facts()
     walk = person.walk
     for epsilon, told in (("10", False), ("10.5", True)):
-        person.post(f"w/{walk}/outlook", epsilon=epsilon, delta="1e-6", rows="2500")
+        person.post(f"w/{walk}/forecast", epsilon=epsilon, delta="1e-6", rows="2500")
         assert ("promises next to nothing" in person.page.text) == told
 
 

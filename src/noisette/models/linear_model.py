@@ -29,7 +29,7 @@ from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.noise_bars import NoiseBars
 from noisette.models.outputs import rows_fact, size_facts
-from noisette.models.private import Outlook, PrivateEstimator, Scored
+from noisette.models.private import Forecast, PrivateEstimator, Scored
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ class LinearModel(PrivateEstimator):
             unit=ready.unit, weighed=ready.weighed,
         )  # fmt: skip
 
-    def _plan(self, n: int, d: int, persons: bool, max_rows: int | None, *classes: int) -> Outlook:
+    def _plan(self, n: int, d: int, persons: bool, max_rows: int | None, *classes: int) -> Forecast:
         ledger, _ = self._check_public()
         n, d = _validate.integer("n", n), _validate.integer("d", d)
         unit = Unit.planned(n, persons=persons, max_rows=max_rows)
@@ -193,12 +193,12 @@ class LinearModel(PrivateEstimator):
         prepared, entries = algorithm.prepare(public), n * public.features
         bound = public.norm_bound if math.isfinite(public.norm_bound) else 1.0
         spent = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
-        return Outlook(
+        return Forecast(
             algorithm.name, prepared.plan, spent, public.delta, str(public.adjacency),
             prepared.weight_noise, WEIGHT_NORM / bound / math.sqrt(public.features),
             memory=int(8 * entries + 8 * public.dimension * public.models + 30e6),
             seconds=_SECONDS * entries * algorithm.passes(prepared), notes=chosen.notes,
-            unit=public.unit,
+            unit=public.unit, warning=chosen.warning,
         )  # fmt: skip
 
     def _solved(
@@ -233,7 +233,7 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
     def plan(
         self, n: int, d: int, *, classes: int | None = None, persons: bool = False,
         max_rows: int | None = None,
-    ) -> Outlook:  # fmt: skip
+    ) -> Forecast:  # fmt: skip
         """Return what ``fit`` on n rows of d features would charge, from public facts alone.
 
         Parameters
@@ -243,7 +243,7 @@ class LinearClassifier(Scored, ClassifierMixin, LinearModel):  # type: ignore[mi
             How many classes there are; what the constructor lists, else two.
         %(planned persons)
 
-        %(outlook)
+        %(forecast)
 
         """
         count = 2

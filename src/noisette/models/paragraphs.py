@@ -85,10 +85,10 @@ d : int
     Whether ``fit`` will get persons; the guarantee is then about all rows of one.
 max_rows : int, optional
     The public cap on the rows of a person, where there is one.""",
-    "outlook": """Returns
+    "forecast": """Returns
 -------
-Outlook
-    The plan, its epsilon, the noise in plain units, memory and time to expect.
+Forecast
+    The plan, its epsilon, the noise in plain units; of a model also memory and time.
 
 Raises
 ------
@@ -96,6 +96,27 @@ InvalidParameter
     If a parameter of the estimator is out of range.
 Unproven
     If no theorem covers the parameters together.""",
+    "table": """Parameters
+----------
+X : table
+    A pandas, polars or pyarrow table, or a dictionary of columns.""",
+    "additive": """epsilon : float
+    The budget of everything that is released.
+delta : float
+    0 is pure; a delta such as 1e-6 buys much finer curves.
+schema : dict, Schema or path
+    As in `TableClassifier`.
+pairs : list of (str, str), optional
+    Columns that the model may look at together, chosen without a look at the table: latitude
+    and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
+    that, by a public rule, they are left out, and the guarantee's notes say so.""",
+    "test_share": """test_share : float, optional
+    The part of the people, chosen without a look at their values, on whom the model is scored
+    instead of trained: ``test_`` is then covered by the same guarantee, at no further cost.
+share : float, optional
+    The part of the budget for everything but the model; None follows a public rule.""",
+    "released": """privacy_ : Guarantee
+    What is promised about everything that was released.""",
     "to classify": """Parameters
 ----------
 X : array_like or sparse matrix of shape (n, d)

@@ -1,6 +1,7 @@
 """What every private estimator owes its caller: one ledger, never copied, and all or nothing."""
 
 import copy
+import math
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -207,13 +208,13 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """The plan of one fit and what to expect of it.
+class Forecast:
+    """The plan of one fit and what to expect of it, from public facts, before any data exist.
 
     Attributes
     ----------
     algorithm : str
-        The algorithm that would run.
+        The algorithm or the step that would run.
     plan : Plan
         What would be charged.
     epsilon, delta : float
@@ -221,18 +222,28 @@ class Outlook:
     adjacency : str
         Whose neighbour it is about.
     weight_noise : float or None
-        About the standard deviation that privacy adds to each weight; None where it depends on the
-        data.
+        About the standard deviation that privacy adds to each weight (of a table: for features of
+        variance 1); None where it depends on the data.
     typical_weight : float
         About the size of a weight that matters, for rows that fill the norm bound.
-    memory : int
-        Bytes, about.
-    seconds : float
-        Time on one core, about.
+    memory, seconds : float or None
+        Bytes, and time on one core, about; a transformer states none.
     notes : tuple of str
         What was chosen, and why.
     unit : str
         Whose data would be protected together: "record" or "person".
+    expected : str
+        What the noise does to what a transformer releases.
+    warning : str
+        A sentence if public facts say that the model can hardly learn, else nothing.
+    rows, features : int or None
+        Of a table: how many rows (or persons) there are, and how many features, about.
+    steps : tuple of StepCost
+        Of a table: the steps in order, the model last.
+    columns : tuple of ColumnForecast
+        Of a table: what becomes of each column.
+    lost : float or None
+        Of a table: about the part of what there is to learn that noise and shrinkage take.
 
     """
 
@@ -241,25 +252,44 @@ class Outlook:
     epsilon: float
     delta: float
     adjacency: str
-    weight_noise: float | None
-    typical_weight: float
-    memory: int
-    seconds: float
-    notes: tuple[str, ...]
+    weight_noise: float | None = None
+    typical_weight: float = math.nan
+    memory: int | None = None
+    seconds: float | None = None
+    notes: tuple[str, ...] = ()
     unit: str = "record"
+    expected: str = ""
+    warning: str = ""
+    rows: int | None = None
+    features: int | None = None
+    steps: tuple[Any, ...] = ()
+    columns: tuple[Any, ...] = ()
+    lost: float | None = None
 
     def __str__(self) -> str:
-        noise = "The noise in each weight depends on the data."
-        if self.weight_noise is not None:
-            noise = (
+        name, unit = "A model of a raw table" if self.columns else self.algorithm, UNITS[self.unit]
+        lines = [
+            f"{name}: epsilon = {self.epsilon:.4g}, delta = {self.delta:g} "
+            f"({self.adjacency}{', persons' * unit.grouped})."
+        ]
+        if self.lost is not None:
+            lines += [
+                f"{self.rows:,} {unit.counted}, about {self.features:,} features.",
+                *map(str, self.steps),
+                f"About {100.0 * self.lost:.0f} % of what there is to learn is lost to the noise.",
+            ]
+        elif self.expected:
+            lines.append(self.expected)
+        elif self.weight_noise is None:
+            lines.append("The noise in each weight depends on the data.")
+        else:
+            lines.append(
                 f"Each weight gets noise of about {self.weight_noise:.2g}; "
                 f"a typical weight is about {self.typical_weight:.2g}."
             )
-        lines = [
-            f"{self.algorithm}: epsilon = {self.epsilon:.4g}, delta = {self.delta:g} "
-            f"({self.adjacency}{', persons' * UNITS[self.unit].grouped}).",
-            noise,
-            f"About {self.memory / 1e6:,.0f} MB of memory and {self.seconds:.2g} s on one core.",
-            *self.notes,
-        ]
-        return "\n".join(lines)
+        if self.memory is not None:
+            lines.append(
+                f"About {self.memory / 1e6:,.0f} MB of memory and {self.seconds:.2g} s on one core."
+            )
+        # a model on arrays has its warning among its notes
+        return "\n".join(dict.fromkeys(filter(None, [*lines, *self.notes, self.warning])))

@@ -23,7 +23,7 @@ from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.linear_model import LinearModel, Ready
 from noisette.models.outputs import BOUGHT_TARGET, target_fact
-from noisette.models.private import Outlook, Scored
+from noisette.models.private import Forecast, Scored
 
 
 def checked_target_bounds(given: Any) -> tuple[float, float]:
@@ -61,14 +61,14 @@ class LinearRegressor(Scored, RegressorMixin, LinearModel):  # type: ignore[misc
 
     def plan(
         self, n: int, d: int, *, persons: bool = False, max_rows: int | None = None
-    ) -> Outlook:
+    ) -> Forecast:
         """Return what ``fit`` on n rows of d features would charge, from public facts alone.
 
         Parameters
         ----------
         %(size, planned persons)
 
-        %(outlook)
+        %(forecast)
 
         """
         return self._plan(n, d, persons, max_rows)

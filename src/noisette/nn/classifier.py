@@ -29,7 +29,7 @@ from noisette.fitting.algorithms import class_weight as weighing
 from noisette.fitting.algorithms.network import NetworkSteps, PreparedNetwork, PublicNetwork
 from noisette.fitting.units import Unit
 from noisette.models import inputs
-from noisette.models.private import Outlook, PrivateEstimator, Scored
+from noisette.models.private import Forecast, PrivateEstimator, Scored
 from noisette.nn import arrays
 from noisette.nn.arrays import TensorRecords
 from noisette.nn.batches import shown
@@ -207,7 +207,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             self._fit(X, y, sample_epsilon, persons)
         return self
 
-    def plan(self, n: int, d: int | None = None, *, persons: bool = False) -> Outlook:
+    def plan(self, n: int, d: int | None = None, *, persons: bool = False) -> Forecast:
         """Return what ``fit`` on n records would charge, from public facts alone.
 
         Parameters
@@ -221,7 +221,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
 
         Returns
         -------
-        Outlook
+        Forecast
             The plan, its epsilon, the noise in plain units, memory and time to expect.
 
         """
@@ -237,7 +237,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         prepared = algorithm.prepare(replace(public, plan=self._planned(public)))
         schedule = prepared.schedule
         spread = schedule.mechanism.noise_multiplier * public.clip_norm / schedule.normaliser(size)
-        return Outlook(
+        return Forecast(
             algorithm=algorithm.name,
             plan=prepared.plan,
             epsilon=accounting.epsilon(prepared.plan, delta=public.delta, adjacency=adjacency),

@@ -50,6 +50,13 @@ _NAMES: dict[Any, str] = {
     GaussianThreshold: "levels",
     ObjectiveNoise: "weights",
 }
+_RELEASED = {
+    "knots": "knots of the numeric columns",
+    "spikes": "single numbers that many people share",
+    "levels": "levels that nobody listed",
+    "shares": "how the rows spread over features and labels",
+    "weights": "the weights of the model",
+}
 _UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -190,6 +197,16 @@ class StepCost:
     name: str
     part: float
     epsilon: float
+    expected: str = ""
+    """What the noise does to what it releases, where that was foreseen."""
+
+    @property
+    def released(self) -> str:
+        """What it releases, in words."""
+        return _RELEASED[self.name]
+
+    def __str__(self) -> str:
+        return f"{100.0 * self.part:.2g} % of the budget: {self.released}. {self.expected}"
 
 
 def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:

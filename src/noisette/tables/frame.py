@@ -125,18 +125,10 @@ class Frame:
         places = list(map(dict(zip(present, count())).get, texts, repeat(-1)))
         return np.array(places, dtype=np.int64)[codes], present
 
-    def labels(self, target: str | None = None) -> NDArray[Any]:
+    def labels(self) -> NDArray[Any]:
         """Return the class of every row as the schema names it, or the number to predict."""
-        schema, name = self.schema, target
-        if schema is None:
-            if name is None:
-                raise InvalidParameter("without a schema, labels needs the name of the target.")
-            codes, texts = self.codes(name)
-            if (codes < 0).any():
-                raise InvalidData(f"column {name!r} holds a cell without a label.")
-            return np.array(texts)[codes]
-        if name not in (None, schema.target):
-            raise InvalidParameter(f"the schema says target = {schema.target!r}; got {name!r}.")
+        schema = self.schema
+        assert schema is not None
         name = schema.target
         if schema.target_bounds is not None:
             numbers = self.numbers(name)
@@ -210,7 +202,7 @@ def _stored(
     found: Iterable[Mapping[str, Cells]], names: list[str], numbers: Collection[str], signs: Signs
 ) -> dict[str, Cells]:
     """Return the columns of a table that comes in pieces; of texts, each is kept once."""
-    store, columns = Spilling(), dict[str, Cells]()
+    store = Spilling()
     known: dict[str, dict[str, int]] = {name: {} for name in names if name not in numbers}
     vectors = {name: Spilled(store, np.int32 if name in known else np.float64) for name in names}
     for piece in found:
@@ -222,11 +214,12 @@ def _stored(
             places = np.array([known[name].setdefault(t, len(known[name])) for t in texts])
             # the narrowest type that fits
             vector.append(places.astype(np.min_scalar_type(-len(known[name]) - 1))[codes])
-    for name, vector in vectors.items():
-        columns[name] = ValueCells(Given(cast(Any, vector)))
-        if name in known:
-            columns[name] = CodedCells(vector, list(known[name]), signs)
-    return columns
+    return {
+        name: CodedCells(vector, list(known[name]), signs)
+        if name in known
+        else ValueCells(Given(cast(Any, vector)))
+        for name, vector in vectors.items()
+    }
 
 
 def _check_types(columns: dict[str, Any], schema: Schema) -> None:

@@ -27,7 +27,7 @@ from noisette.errors import InvalidData, InvalidParameter, Unproven
 from noisette.fitting.algorithms.passage import Passage
 from noisette.fitting.algorithms.public import PublicBudget
 from noisette.models.inputs import label_vector
-from noisette.models.private import Outlook, PrivateEstimator, Scored, retired
+from noisette.models.private import Forecast, PrivateEstimator, Scored, retired
 from noisette.tuning.budget import RunBudget, divided, run_budget, sizes
 from noisette.tuning.scores import SCORES, RunScore
 
@@ -292,7 +292,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
             score.plan, law, self._whole,
         )  # fmt: skip
 
-    def plan(self, n: int, d: int | None = None) -> Outlook:
+    def plan(self, n: int, d: int | None = None) -> Forecast:
         """Return what ``fit`` on n rows would charge, from public facts alone.
 
         Parameters
@@ -312,7 +312,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         budget = self._budget(lambda model: model.plan(*asked), candidates, law, score)
         own = budget.own
         shown = [self._candidate(each, own).plan(*asked) for each in candidates]
-        return Outlook(
+        return Forecast(
             algorithm="search", plan=budget.plan, delta=delta, adjacency=str(adjacency),
             epsilon=accounting.epsilon(budget.plan, delta=delta, adjacency=adjacency),
             weight_noise=None, typical_weight=math.nan,

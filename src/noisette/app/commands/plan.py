@@ -53,8 +53,8 @@ def plan(job: Job) -> None:
     facts = None if job.schema is None else read_schema(job.schema, job.target, learn=True)
     size, counted = _size(job, facts)
     with busy("planning"):
-        asked = outlook_of(replace(job, rows=size), facts)
-        found = others(replace(job, rows=size), lambda changed: outlook_of(changed, facts))
+        asked = forecast(replace(job, rows=size), facts)
+        found = others(replace(job, rows=size), lambda changed: forecast(changed, facts))
     with contextlib.ExitStack() as until_printed:
         bought = told = None
         if job.counts is not None and facts is not None:
@@ -127,7 +127,7 @@ def _size(job: Job, facts: "Schema | None") -> tuple[int, bool]:
         return count_units(job.table, facts, header=header), True
 
 
-def outlook_of(job: Job, facts: "Schema | None") -> Any:
+def forecast(job: Job, facts: "Schema | None") -> Any:
     """Return what a training would release and cost; `facts` are those of its table."""
     model = estimator_of(job, facts)
     if facts is not None:
@@ -135,7 +135,7 @@ def outlook_of(job: Job, facts: "Schema | None") -> Any:
     return model.plan(job.rows, job.features, classes=job.classes, persons=job.persons)
 
 
-def others(job: Job, outlook: Callable[[Job], Any]) -> list[dict[str, Any]]:
+def others(job: Job, ask: Callable[[Job], Any]) -> list[dict[str, Any]]:
     """Return what changes with a delta, with the other relations, with half and double epsilon."""
     delta = 0.0 if job.delta > 0.0 else _DELTA
     changes: list[tuple[str, dict[str, Any]]] = [(f"delta = {delta:g}", {"delta": delta})]
@@ -148,17 +148,18 @@ def others(job: Job, outlook: Callable[[Job], Any]) -> list[dict[str, Any]]:
     found = []
     for name, change in changes:
         try:
-            found.append(as_row(name, outlook(replace(job, **change))))
+            found.append(as_row(name, ask(replace(job, **change))))
         except NoisetteError as error:
             found.append({"change": name, "refused": str(error)})
     return found
 
 
 def as_row(name: str, shown: Any) -> dict[str, Any]:
-    """Return the figures of one outlook."""
+    """Return the figures of one forecast."""
     names = ("algorithm", "epsilon", "delta", "adjacency", "weight_noise", "typical_weight",
-             "memory", "seconds", "lost")  # fmt: skip
-    return {"change": name} | {key: getattr(shown, key) for key in names if hasattr(shown, key)}
+             "memory", "seconds")  # fmt: skip
+    found = {"change": name} | {key: getattr(shown, key) for key in names}
+    return found if shown.lost is None else found | {"lost": shown.lost}
 
 
 def _show(

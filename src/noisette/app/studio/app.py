@@ -115,7 +115,7 @@ def application(folder: Path, keys: Keys, host: str) -> tuple[Guard, Runs]:
         post("/w/{walk}/facts", steps.on(2, steps.take_facts), facts),
         get("/w/{walk}/budget", budget),
         post("/w/{walk}/budget", steps.on(3, steps.take_budget), budget),
-        post("/w/{walk}/outlook", steps.on(3, steps.show_outlook)),
+        post("/w/{walk}/forecast", steps.on(3, steps.show_forecast)),
         post("/w/{walk}/count", steps.on(3, steps.count), budget),
         get("/w/{walk}/ledger", ledger),
         post("/w/{walk}/ledger", steps.on(4, steps.take_ledger), ledger),

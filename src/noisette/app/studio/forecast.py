@@ -81,15 +81,14 @@ def forecast_of(schema: Schema, job: Job) -> dict[str, Any]:
 def _forecast_of(schema: Schema, job: Job) -> dict[str, Any]:
     """Return what the page shows of a plan; `gain` is the report's table about an attacker."""
     # imported late: the first pages need none of it, and it takes a second
-    from noisette.app.commands.plan import lost_words, others, outlook_of
+    from noisette.app.commands.plan import forecast, lost_words, others
     from noisette.core.guarantee import Guarantee, too_large
     from noisette.report.numbers import curve_of, promised
     from noisette.report.page import attacker
     from noisette.tables.person_facts import planned_unit
-    from noisette.tables.pipeline.table_outlook import NAMES
 
-    asked = outlook_of(job, schema)
-    found = others(job, lambda changed: outlook_of(changed, schema))
+    asked = forecast(job, schema)
+    found = others(job, lambda changed: forecast(changed, schema))
     unit = planned_unit(schema.persons, 0)
     stated = Guarantee(
         job.epsilon, job.delta, asked.plan.under(Adjacency.of(job.adjacency)), "a model",
@@ -99,7 +98,7 @@ def _forecast_of(schema: Schema, job: Job) -> dict[str, Any]:
         "lost": round(100.0 * asked.lost),
         "weak": too_large(job.epsilon),
         "warning": asked.warning.replace('(kind = "ignore")', "(“leave it out” in step 2)"),
-        "steps": [(f"{100.0 * s.part:.2g} %", NAMES[s.name], s.expected) for s in asked.steps],
+        "steps": [(f"{100.0 * s.part:.2g} %", s.released, s.expected) for s in asked.steps],
         "others": [(_words(row["change"]), lost_words(row)) for row in found],
         "idle": [(c.name, c.note) for c in asked.columns if c.used and not c.matters],
         "seconds": asked.seconds,

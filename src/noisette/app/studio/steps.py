@@ -136,22 +136,22 @@ class Steps:
             models=MODELS, relations=RELATIONS, error=error, unit=walk.facts.protected,
             persons=walk.facts.whose.grouped,
             schema_text=toml.dumps(walk.facts.source), schema_file=str(walk.job.schema),
-            **self._outlook(walk, asked),
+            **self._forecast(walk, asked),
         )  # fmt: skip
 
-    def _outlook(self, walk: Walk, job: Job | None, refused: object = "") -> dict[str, Any]:
+    def _forecast(self, walk: Walk, job: Job | None, refused: object = "") -> dict[str, Any]:
         """Return what the budget would buy; the sentence of what forbids it."""
-        outlook = same = None
+        forecast = same = None
         if job is not None:
             same = job.to_command("plan"), job.to_python("plan", walk.facts)
             try:
-                outlook = forecast_of(walk.facts, job)
+                forecast = forecast_of(walk.facts, job)
             except NoisetteError as error:
                 refused = error
         refused = visible(str(refused))
-        return {"outlook": outlook, "refused": refused, "budget": job, "same": same}
+        return {"forecast": forecast, "refused": refused, "budget": job, "same": same}
 
-    def show_outlook(self, walk: Walk, form: Form) -> Response:
+    def show_forecast(self, walk: Walk, form: Form) -> Response:
         """Show the part of step 3 that follows what is typed; also once when the page is ready."""
         job, refused = None, None
         if form.get("rows", "").strip():
@@ -159,7 +159,7 @@ class Steps:
                 job = walk.asked(form)
             except NoisetteError as error:
                 refused = error
-        return self._page("_outlook", walk, **self._outlook(walk, job, refused or ""))
+        return self._page("_forecast", walk, **self._forecast(walk, job, refused or ""))
 
     def count(self, walk: Walk, form: Form) -> Response:
         """Count the rows or persons, where their number is public; nothing else is looked at."""

@@ -70,7 +70,7 @@ class Recommendation:
 
     def judged(self, mechanism: str) -> "Recommendation":
         """Return the same with a warning where public facts call for one."""
-        warning = weakness(self.public, mechanism)
+        warning = warning_of(self.public, mechanism)
         return replace(self, warning=warning, notes=(*self.notes, warning)) if warning else self
 
     @property
@@ -235,7 +235,7 @@ DIRECTIONS = 45
 """k of the module's docstring: how many directions the rows of a table of many columns fill."""
 
 CURVATURE = 0.5
-"""c at most, for prospects: the slope of a hinge falls from 1 to 0 over margins of about 2."""
+"""c at most, for forecasts: the slope of a hinge falls from 1 to 0 over margins of about 2."""
 
 DROWNED = 0.8
 """Noise against signal from which a model may hardly learn (see docs/linear.md)."""
@@ -256,7 +256,7 @@ def for_objective(public: Public) -> float:
     return min(flat, max(few, hessian / 2.0, filled / (weight * weight)))
 
 
-def weakness(public: Public, mechanism: str) -> str:
+def warning_of(public: Public, mechanism: str) -> str:
     """Return a sentence if the noise drowns what there is to learn, else nothing."""
     size = public.size or math.inf
     if not all(map(math.isfinite, (size, public.norm_bound, public.loss.lipschitz))):

@@ -280,7 +280,7 @@ class Column:
         word = self.reading.word
         return f"could be read as a {word}" if word else "was there: nearly all are missing"
 
-    def outlook(self, groups: int, *, bought: bool) -> str:
+    def forecast(self, groups: int, *, bought: bool) -> str:
         """Say what becomes of it, of whose features so many groups can be told apart."""
         features = len(self.features)
         if groups >= features:

@@ -44,11 +44,10 @@ class Categorical(Column):
 
     @classmethod
     def of(
-        cls, name: str, levels: Sequence[str], reference: str | None = None, *,
-        other: bool = True, weight: float = 1.0,
-    ) -> "Categorical":  # fmt: skip
+        cls, name: str, levels: Sequence[str], reference: str | None = None, **facts: Any
+    ) -> "Categorical":
         """Return a column in which every level is its own group."""
-        return cls(name, tuple((level, (level,)) for level in levels), reference, other, weight)
+        return cls(name, tuple((level, (level,)) for level in levels), reference, **facts)
 
     @cached_property
     def _named(self) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class Hashed(Column):
             f"{self.buckets} buckets of a public hash" + "; a slot for missing" * self.missing_slot
         )
 
-    def outlook(self, groups: int, *, bought: bool) -> str:
+    def forecast(self, groups: int, *, bought: bool) -> str:
         """Say how many buckets stand out."""
         few = f"none of {self.buckets} buckets has enough rows: use fewer, or group them"
         told = f"{self.buckets} buckets of a public hash, of which about {groups} stand out"

@@ -172,7 +172,7 @@ class Hats(ReadAsNumber):
         centre = "" if self.center is None else f"; centre {self.reading.label(self.center)}"
         return f"knots {knots}{centre}{self._about_missing}"
 
-    def outlook(self, groups: int, *, bought: bool) -> str:
+    def forecast(self, groups: int, *, bought: bool) -> str:
         """Say where its knots come from."""
         where = "bought" if bought else "set between the stated bounds, for free"
         return f"up to {len(self.knots)} knots, {where}"

@@ -86,7 +86,7 @@ class Weekday(Column):
         slot = "; a slot for missing" * self.missing_slot
         return f"the day of the week, as a point on a circle{slot}{self.reading.written}"
 
-    def outlook(self, groups: int, *, bought: bool) -> str:
+    def forecast(self, groups: int, *, bought: bool) -> str:
         """Say that nothing is bought but counts."""
         return "two numbers, the place of the weekday on a circle; nothing to state"
 

@@ -146,15 +146,13 @@ class PrivateBounds(NumbersTransformer):
         where unknown. See `noisette.core.grid` for the candidates.
     indicate_missing : bool
         Whether a feature says that a cell is missing; it counts as the middle.
-    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
-        As in `LogisticRegression`.
+    %(adjacency, population, random_state, ledger)
 
     Attributes
     ----------
     released_ : tuple of Bounds
         The bounds of each column.
-    privacy_ : Guarantee
-        What is promised about everything that was released.
+    %(released)
 
     Examples
     --------

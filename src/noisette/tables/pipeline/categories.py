@@ -171,8 +171,7 @@ class PrivateCategories(EncodingTransformer):
         Whether a feature says that a cell is missing; else it is "other".
     sparse_output : bool
         Whether ``transform`` returns a CSR matrix.
-    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
-        As in `LogisticRegression`.
+    %(adjacency, population, random_state, ledger)
 
     Attributes
     ----------
@@ -180,8 +179,7 @@ class PrivateCategories(EncodingTransformer):
         The levels of each column with their noisy counts.
     categories_ : list of list of str
         The levels alone.
-    privacy_ : Guarantee
-        What is promised about everything that was released.
+    %(released)
 
     Examples
     --------
@@ -245,5 +243,4 @@ class PrivateCategories(EncodingTransformer):
     def _encoder(self, name: str, found: ShownLevels) -> Column:
         levels = found.levels[: self.most]
         reference = levels[0] if levels and self.drop_reference else None  # else all are "other"
-        texts = tuple((level, (level,)) for level in levels)
-        return Categorical(name, texts, reference, missing_slot=self.indicate_missing)
+        return Categorical.of(name, levels, reference, missing_slot=self.indicate_missing)

@@ -145,17 +145,8 @@ class Coordinates:
         group, scale = np.zeros(len(there), dtype=np.int32), np.zeros(len(there))
         group[there], scale[there] = whole.indices, whole.data
         mapped = matrix_of(group[features], values * scale[features], self.map.shape[1])
-        mapped = clip_rows(mapped, self.bound)
-        last = np.arange(1, n + 1)
-        out = sparse.csr_matrix((n, self.map.shape[1] + 1))
-        out.indptr = (mapped.indptr + np.append(0, last)).astype(np.int32)
-        size, ends = len(mapped.data) + n, out.indptr[1:] - 1
-        inner = np.ones(size, dtype=bool)
-        inner[ends] = False
-        out.data, out.indices = np.empty(size), np.empty(size, dtype=np.int32)
-        out.data[inner], out.indices[inner] = mapped.data, mapped.indices
-        out.data[ends], out.indices[ends] = self.bias, self.map.shape[1]
-        return out
+        last = sparse.csr_matrix(np.full((n, 1), self.bias))
+        return sparse.hstack([clip_rows(mapped, self.bound), last], format="csr")
 
     def back(self, theta: Floats) -> tuple[Floats, Floats]:
         """Return coefficients of the encoded features and the intercept, for each row of theta."""

@@ -95,10 +95,11 @@ def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:
             low, high = column.line
             each = None if bars is None else bars[curve.column].cells[0] * (high - low) / across
             found.append(_entry(curve.column, "for each 1", slope, each))
-        for k, at in enumerate(curve.labels if column.line is None else ()):
-            found.append(
+        else:
+            found += [
                 _entry(curve.column, at, curve.value[k], None if noise is None else noise[k])
-            )
+                for k, at in enumerate(curve.labels)
+            ]
         if curve.missing is not None:
             found.append(_entry(curve.column, "(missing)", curve.missing, curve.missing_deviation))
     return found
@@ -109,10 +110,13 @@ def weights_in(fitted: TableModel) -> list[dict[str, Any]]:
     found = column_weights_in(fitted)
     for surface in surfaces_in(fitted):
         first, second = surface.labels
-        for i, j in np.ndindex(len(first), len(second)):
-            if surface.known[i, j]:
-                at, noise = f"{first[i]}, {second[j]}", surface.deviation[i, j]
-                found.append(_entry(surface.name, at, surface.value[i, j], noise))
+        found += [
+            _entry(
+                surface.name, f"{first[i]}, {second[j]}", surface.value[i, j],
+                surface.deviation[i, j],
+            )
+            for i, j in np.argwhere(surface.known)
+        ]  # fmt: skip
     return found
 
 

@@ -71,17 +71,16 @@ class LearnKnots(NumbersStep):
 
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return one choice for each column and level; deeper ones, of fewer rows, are sharper."""
-        whole, leaves = exponential_epsilon(scale, len(self.grids), adjacency), []
-        for part in self._parts:
-            leaves.append(Repeat(Run(Exponential(whole * math.sqrt(part))), len(self.grids)))
-        return Together(*leaves)
+        count = len(self.grids)
+        whole = exponential_epsilon(scale, count, adjacency)
+        levels = (Exponential(whole * math.sqrt(part)) for part in self._parts)
+        return Together(*(Repeat(Run(level), count) for level in levels))
 
     @property
     def _parts(self) -> list[float]:
         """The part of every level in the step's cost: doubled as long as all parts are halved."""
         each = np.ldexp(1.0, np.minimum(np.arange(self.levels + self.tails), self.levels - 1))
-        parts: list[float] = (each / each.sum()).tolist()
-        return parts
+        return list(map(float, each / each.sum()))
 
     @property
     def pure_cost(self) -> float:
@@ -112,11 +111,11 @@ class LearnKnots(NumbersStep):
 
     def run(self, sample: Sample, prepared: PreparedStep, passage: Passage) -> tuple[Knots, ...]:
         """Return the knots of every column."""
-        adjacency, found = prepared.public.adjacency, []
-        for column, grid in zip(sample.data, self.grids, strict=True):
-            ranks = ranks_at(column, grid, sample.weights)
-            found.append(self._column(ranks, grid, adjacency, passage))
-        return tuple(found)
+        adjacency = prepared.public.adjacency
+        return tuple(
+            self._column(ranks_at(column, grid, sample.weights), grid, adjacency, passage)
+            for column, grid in zip(sample.data, self.grids, strict=True)
+        )
 
     def _column(self, ranks: Ranks, grid: Grid, adjacency: Adjacency, passage: Passage) -> Knots:
         chosen: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -187,15 +186,13 @@ class PrivateKnots(NumbersTransformer):
         Whether a feature says that a cell is missing; it counts as the median.
     sparse_output : bool
         Whether ``transform`` returns a CSR matrix.
-    adjacency, population, random_state, ledger : str, int, Randomness or Ledger
-        As in `LogisticRegression`.
+    %(adjacency, population, random_state, ledger)
 
     Attributes
     ----------
     released_ : tuple of Knots
         The knots of each column.
-    privacy_ : Guarantee
-        What is promised about everything that was released.
+    %(released)
 
     Examples
     --------

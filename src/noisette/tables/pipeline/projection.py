@@ -78,13 +78,11 @@ class PrivateProjection(RowsTransformer):
         matrix of signs without a look at the rows and charges nothing: then ``privacy_`` is None.
     norm_bound : float
         R, public; longer rows are scaled down to R, before and after.
-    missing, adjacency, population : str or int
-        As in `LogisticRegression`.
+    %(missing, adjacency, population)
     random_state : int, Randomness or None
         None draws secure noise; a number makes the run reproducible, and the guarantee void unless
         the method is "random".
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    %(ledger)
 
     Attributes
     ----------

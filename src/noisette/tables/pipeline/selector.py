@@ -111,10 +111,7 @@ class PrivateSelector(RowsTransformer):
     norm_bound : float
         R, public; longer rows are scaled down to R for the scores. ``transform`` returns the
         columns as they are.
-    classes, missing, adjacency : sequence or str
-        As in `LogisticRegression`.
-    population, random_state, ledger : int, Randomness or Ledger
-        As in `LogisticRegression`.
+    %(classes, missing, adjacency, population, random_state, ledger)
 
     Attributes
     ----------
@@ -122,8 +119,7 @@ class PrivateSelector(RowsTransformer):
         The noisy sums and numbers of records of every class.
     scores_ : ndarray of shape (d,)
         The score of every column.
-    privacy_ : Guarantee
-        What is promised about everything that was released.
+    %(released)
 
     Examples
     --------

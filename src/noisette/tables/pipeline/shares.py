@@ -131,9 +131,8 @@ class LearnShares(Step):
         if len(sample.data) != self.columns:
             # proof: PLAN-BEFORE-LOOK
             raise InvalidData("there must be one column for each that was planned.")
-        adjacency, sums = prepared.public.adjacency, []
-        for column in sample.data:
-            sums.append(column.checked_sums(sample.count, sample.weights))
+        adjacency = prepared.public.adjacency
+        sums = [column.checked_sums(sample.count, sample.weights) for column in sample.data]
         value = np.concatenate(sums)
         # proof: HISTOGRAM
         if self.exact_pure:
@@ -234,28 +233,27 @@ def table_for(
     return step, prepared
 
 
+@dataclass(frozen=True, repr=False)
 class CodeSpread:
     """The cells of rows in partitions, counted where they lie."""
 
-    def __init__(self, codes: Any, features: int) -> None:
-        self._codes, self._features = codes, features
+    codes: Any
+    features: int
 
     def checked_sums(self, count: int, weights: Any) -> Floats:
         """Return the exact sum of every cell, after a check in every part."""
-        size = self._features
+        size = self.features
         # proof: EXACT-SUM
-        found: Floats = summed(
+        return np.asarray(summed(
             lambda own, shares: Spread(places_of(own), size).checked_sums(len(own), shares),
-            self._codes, weights,
-        )  # fmt: skip
-        return found
+            self.codes, weights,
+        ))  # fmt: skip
 
 
 def codes_of(layout: Layout, model: Any, X: Any, y: Any) -> list[Any]:
     """Return the cells of every row; where rows are in partitions, when they are asked for."""
     if not is_parted(X):
-        found: list[Any] = layout.codes(model, X, y)
-        return found
+        return list(layout.codes(model, X, y))
     whole = X.apply(partial(_part_codes, layout, for_workers(model)), (y,), y.shape)
     return [whole.apply(itemgetter(k), (), None) for k in range(len(layout.sizes))]
 

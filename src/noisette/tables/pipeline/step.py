@@ -89,40 +89,6 @@ def exponential_epsilon(scale: float, uses: int, adjacency: Adjacency) -> float:
     return 2.0 * adjacency.contributions / (scale * math.sqrt(uses))
 
 
-@dataclass(frozen=True)
-class StepOutlook:
-    """What a step will release and cost, from public facts, before any data exist.
-
-    Attributes
-    ----------
-    step : str
-        The step that would run.
-    plan : Plan
-        What would be charged.
-    epsilon, delta : float
-        The guarantee of that plan.
-    adjacency : str
-        Whose neighbour it is about.
-    expected : str
-        What the noise does to the answer.
-    notes : tuple of str
-        What was chosen, and why.
-
-    """
-
-    step: str
-    plan: Plan
-    epsilon: float
-    delta: float
-    adjacency: str
-    expected: str
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        pair = f"epsilon = {self.epsilon:.4g}, delta = {self.delta:g} ({self.adjacency})"
-        return "\n".join([f"{self.step}: {pair}.", self.expected, *self.notes])
-
-
 # --- what a step looks at: checked before the charge, and never shown -----------------------------
 
 _MOST = 2**30  # ranks and counts of so many rows are exact, weights of 2^-20 included

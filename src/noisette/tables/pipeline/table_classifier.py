@@ -22,11 +22,10 @@ from noisette.fitting.losses import classifier_loss, classifier_losses
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models import inputs
 from noisette.models.outputs import labels_fact
-from noisette.models.private import Scored
+from noisette.models.private import Forecast, Scored
 from noisette.tables import Schema
 from noisette.tables.pipeline.last import chosen_last
 from noisette.tables.pipeline.table_estimator import TableEstimator
-from noisette.tables.pipeline.table_outlook import TableOutlook
 from noisette.tables.pipeline.table_run import FittedTable
 from noisette.tables.pipeline.table_training import TableTraining
 from noisette.tables.pipeline.target import Goal, LabelTarget, Target
@@ -83,24 +82,11 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         A name in `noisette.losses.classifier_losses`, in place of the model's own.
     sampling : str, optional
         For "sgd": a name in `noisette.sampling.SAMPLERS`.
-    adjacency : str
-        "replace-one" (default), "zero-out" or "add-remove".
-    population : int, optional
-        A public guess of the number of records, needed under add-remove.
-    classes : sequence, optional
-        Every label that can occur; else those of y, which are then treated as public.
+    %(adjacency, population, classes)
     class_weight : dict or "balanced", optional
         How much rows of each class count: public weights by label, of which only the ratio matters,
         or "balanced" by the noisy counts of labels that are released anyway.
-    test_share : float, optional
-        The part of the people, chosen without a look at their values, on whom the model is scored
-        instead of trained: ``test_`` is then covered by the same guarantee, at no further cost.
-    share : float, optional
-        The part of the budget for everything but the model; None follows a public rule.
-    random_state : int, Randomness or None
-        None draws secure noise; a number makes the run reproducible, and the guarantee void.
-    ledger : Ledger, optional
-        The budget to charge; None opens one of (epsilon, delta).
+    %(test_share, random_state, ledger)
 
     Attributes
     ----------
@@ -112,8 +98,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         The labels.
     test_ : BinaryScores or MulticlassScores
         With `test_share`: accuracy, AUC, ROC and calibration on other people, with error bars.
-    privacy_ : Guarantee
-        About everything that was released.
+    %(released)
 
     Examples
     --------
@@ -129,6 +114,8 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
     ((2000,), (2000, 2))
     >>> model.decision_function(table).shape
     (2000,)
+    >>> [step.name for step in model.plan(5000).steps]
+    ['knots', 'levels', 'shares', 'weights']
     >>> model = TableClassifier(2.0, 1e-6, schema=kinds, test_share=0.2, random_state=0)
     >>> model.fit(table, age > 40).test_.auc.low > 0.9
     True
@@ -162,7 +149,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
 
     # --- fitting -----------------------------------------------------------------------------
 
-    def plan(self, n: int, *, classes: int | None = None) -> TableOutlook:
+    def plan(self, n: int, *, classes: int | None = None) -> Forecast:
         """Return what ``fit`` on n rows would release and cost, from public facts alone.
 
         Parameters
@@ -172,26 +159,10 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         classes : int, optional
             How many labels there are; what the schema or the constructor lists, else two.
 
-        Returns
-        -------
-        TableOutlook
-            The plan, the steps with their shares, the noise in plain units, memory and time.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the estimator or a fact of the schema is out of range.
-
-        Examples
-        --------
-        >>> from noisette import TableClassifier
-        >>> kinds = {"age": "numeric", "ward": "categorical"}
-        >>> shown = TableClassifier(1.0, 1e-6, schema=kinds).plan(5000)
-        >>> [step.name for step in shown.steps]
-        ['knots', 'levels', 'shares', 'weights']
+        %(forecast)
 
         """
-        return self._outlook(n, classes=classes)
+        return self._forecast(n, classes=classes)
 
     def _foreseen(self, schema: Schema, classes: int | None = None) -> Goal:
         if classes is None:
@@ -272,10 +243,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
     def decision_function(self, X: Any) -> Floats:
         """Return the scores of every row.
 
-        Parameters
-        ----------
-        X : table
-            A pandas, polars or pyarrow table, or a dictionary of columns.
+        %(table)
 
         Returns
         -------
@@ -291,10 +259,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most likely label of every row.
 
-        Parameters
-        ----------
-        X : table
-            A pandas, polars or pyarrow table, or a dictionary of columns.
+        %(table)
 
         Returns
         -------
@@ -336,20 +301,13 @@ class AdditiveClassifier(TableClassifier):
 
     Parameters
     ----------
-    epsilon : float
-        The budget of everything that is released.
-    delta : float
-        0 is pure; a delta such as 1e-6 buys much finer curves.
-    schema : dict, Schema or path
+    %(additive)
+    model : str
+        "logistic" (default) or "svm".
+    %(adjacency, population, classes)
+    class_weight : dict or "balanced", optional
         As in `TableClassifier`.
-    pairs : list of (str, str), optional
-        Columns that the model may look at together, chosen without a look at the table: latitude
-        and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
-        that, by a public rule, they are left out, and the guarantee's notes say so.
-    model, adjacency, population, classes : str, int or sequence
-        As in `TableClassifier`.
-    class_weight, test_share, share, random_state, ledger : dict, float, Randomness or Ledger
-        As in `TableClassifier`.
+    %(test_share, random_state, ledger)
 
     Examples
     --------
@@ -363,8 +321,8 @@ class AdditiveClassifier(TableClassifier):
     ['age', 'ward']
     >>> model.predict(table).shape, model.predict_proba(table).shape
     ((4000,), (4000, 2))
-    >>> model.decision_function(table).shape
-    (4000,)
+    >>> model.decision_function(table).shape, model.plan(4000).steps[-1].name
+    ((4000,), 'weights')
 
     """
 

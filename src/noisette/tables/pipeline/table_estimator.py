@@ -23,6 +23,7 @@ from noisette.fitting.algorithms.train import checked
 from noisette.fitting.partitions.collections import is_dask
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
+from noisette.models.private import Forecast
 from noisette.scores.layouts import layout_for
 from noisette.tables import Schema, read_schema
 from noisette.tables.frame import Frame
@@ -33,7 +34,7 @@ from noisette.tables.pipeline.curves import ColumnCurve, blank, curves_of, plott
 from noisette.tables.pipeline.pairs import ColumnPair, PairSurface, checked_pairs
 from noisette.tables.pipeline.recipe import recipe_for
 from noisette.tables.pipeline.table_columns import unread_in
-from noisette.tables.pipeline.table_outlook import TableOutlook, table_outlook
+from noisette.tables.pipeline.table_forecast import table_forecast
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
 from noisette.tables.pipeline.table_run import FittedTable, TableSample
 from noisette.tables.pipeline.table_training import TableTraining
@@ -69,7 +70,7 @@ class TableEstimator(BudgetedEstimator):
     def _released(self) -> str:  # type: ignore[override]
         return self._whole + " and its scores on other people" * (self.test_share is not None)
 
-    def _outlook(self, n: int, **asked: Any) -> TableOutlook:
+    def _forecast(self, n: int, **asked: Any) -> Forecast:
         """Return what ``fit`` on n rows would release and cost."""
         ledger, _ = self._check_public()
         n = _validate.integer("n", n)
@@ -78,7 +79,7 @@ class TableEstimator(BudgetedEstimator):
         public = replace(public, size=public.size or n)
         goal, most = self._foreseen(schema, **asked), self._for_training(public)
         training = self._training(schema, goal.target, most)
-        shown = table_outlook(training, training.prepare(most), most.known_size("a plan"))
+        shown = table_forecast(training, training.prepare(most), most.known_size("a plan"))
         if self.test_share is None:
             return shown
         return replace(shown, plan=self._tested(training, goal, ledger).prepare(public).plan)
@@ -98,10 +99,7 @@ class TableEstimator(BudgetedEstimator):
             schema names as person, if it names one. The guarantee is then about persons with
             all their rows, whose weights add up to one; ``population`` counts persons.
 
-        Returns
-        -------
-        self
-            The fitted model.
+        %(fitted)
 
         """
         with self._all_or_nothing(X):
@@ -143,19 +141,19 @@ class TableEstimator(BudgetedEstimator):
 
     def _prepared(self, X: Any, y: Any) -> Prepared:
         with self._all_or_nothing(look=True):
-            found: Prepared = checked(*self._ready(self._check_public()[0], X, y, None)[:3])
-            return found
+            ready = self._ready(self._check_public()[0], X, y, None)
+            return checked(*ready[:3])  # type: ignore[no-any-return]
 
     def _ready(
         self, ledger: Ledger, X: Any, y: Any, persons: Any
     ) -> tuple[Any, PublicBudget, TableSample, TableTraining, Goal]:
         """Read the data and choose, before anything is charged."""
         schema, target = self._read_schema(target=y is None), y is None
-        table: WholeFrame | PartedFrame
-        if is_dask(X):
-            table = PartedFrame.of(X, schema, target=target)
-        else:
-            table = WholeFrame(Frame.of(X, schema, target=target))
+        table: WholeFrame | PartedFrame = (
+            PartedFrame.of(X, schema, target=target)
+            if is_dask(X)
+            else WholeFrame(Frame.of(X, schema, target=target))
+        )
         named = schema.persons
         whole = persons is None and named is None
         if not table.tests_persons and self.test_share is not None and not whole:
@@ -181,7 +179,7 @@ class TableEstimator(BudgetedEstimator):
                 sentence, hopeless = training.last.warning, False
             else:
                 typical = TypicalTable(training, training.prepare(most), most.size)
-                sentence, hopeless = typical.weakness()
+                sentence, hopeless = typical.warning()
             if hopeless:
                 raise InvalidParameter(sentence)
             if sentence:
@@ -308,6 +306,8 @@ class TableEstimator(BudgetedEstimator):
         >>> (curve,) = model.fit({"age": age}, age > 40).curves()
         >>> curve.column, bool(curve.value[0] < curve.value[-1])
         ('age', True)
+        >>> model.plot(["age"]).axes[0].get_title(), model.surfaces()
+        ('age', ())
 
         """
         check_is_fitted(self, "schema_")
@@ -337,15 +337,6 @@ class TableEstimator(BudgetedEstimator):
         MissingExtra
             If matplotlib is absent.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import TableClassifier
-        >>> age = np.arange(2000) % 80
-        >>> model = TableClassifier(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
-        >>> model.fit({"age": age}, age > 40).plot().axes[0].get_title()
-        'age'
-
         """
         curves = {curve.column: curve for curve in self.curves()}
         for name in columns or ():
@@ -362,15 +353,6 @@ class TableEstimator(BudgetedEstimator):
         -------
         tuple of PairSurface
             One for each pair that the model uses, with the noise of every cell.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from noisette import TableClassifier
-        >>> age = np.arange(2000) % 80
-        >>> model = TableClassifier(2.0, 1e-6, schema={"age": "numeric"}, random_state=0)
-        >>> model.fit({"age": age}, age > 40).surfaces()
-        ()
 
         """
         check_is_fitted(self, "schema_")

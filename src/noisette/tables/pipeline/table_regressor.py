@@ -15,11 +15,10 @@ from noisette.errors import InvalidData, InvalidParameter
 from noisette.fitting.losses import Huber
 from noisette.fitting.partitions.lazily import lazily
 from noisette.models.outputs import BOUGHT_TARGET, target_fact
-from noisette.models.private import Scored
+from noisette.models.private import Forecast, Scored
 from noisette.models.regressor import checked_target_bounds
 from noisette.tables import Schema
 from noisette.tables.pipeline.table_estimator import TableEstimator
-from noisette.tables.pipeline.table_outlook import TableOutlook
 from noisette.tables.pipeline.table_run import FittedTable
 from noisette.tables.pipeline.target import Goal, NumberTarget, Target
 
@@ -45,10 +44,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         what the schema says of its target. Values beyond are cut.
     threshold : float
         Where the loss becomes linear, in units of half the range of the target.
-    adjacency, population, test_share : str, int or float
-        As in `TableClassifier`.
-    share, random_state, ledger : float, Randomness or Ledger
-        As in `TableClassifier`.
+    %(adjacency, population, test_share, random_state, ledger)
 
     Attributes
     ----------
@@ -62,8 +58,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         The intercept.
     test_ : RegressionScores
         With `test_share`: R^2, MAE and RMSE on other people, with error bars.
-    privacy_ : Guarantee
-        About everything that was released.
+    %(released)
 
     Examples
     --------
@@ -79,6 +74,8 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
     True
     >>> model.predict(table).shape
     (5000,)
+    >>> [step.name for step in model.plan(5000).steps]
+    ['knots', 'levels', 'shares', 'weights']
     >>> model.set_params(test_share=0.2).fit(table, days).test_.r2.low > 0.0
     True
 
@@ -106,7 +103,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
 
     # --- fitting -----------------------------------------------------------------------------
 
-    def plan(self, n: int) -> TableOutlook:
+    def plan(self, n: int) -> Forecast:
         """Return what ``fit`` on n rows would release and cost, from public facts alone.
 
         Parameters
@@ -114,26 +111,10 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
         n : int
             The number of records, or a guess of it; of persons, where the schema tells them apart.
 
-        Returns
-        -------
-        TableOutlook
-            The plan, the steps with their shares, the noise in plain units, memory and time.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter of the estimator or a fact of the schema is out of range.
-
-        Examples
-        --------
-        >>> from noisette import TableRegressor
-        >>> kinds = {"age": "numeric", "ward": "categorical"}
-        >>> model = TableRegressor(1.0, 1e-6, schema=kinds, target_bounds=(0, 30))
-        >>> [step.name for step in model.plan(5000).steps]
-        ['knots', 'levels', 'shares', 'weights']
+        %(forecast)
 
         """
-        return self._outlook(n)
+        return self._forecast(n)
 
     def _foreseen(self, schema: Schema) -> Goal:
         low, high = schema.target_bounds or (None, None)
@@ -197,10 +178,7 @@ class TableRegressor(Scored, RegressorMixin, TableEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> Floats:
         """Return the predicted number of every row, cut to the limits of the target.
 
-        Parameters
-        ----------
-        X : table
-            A pandas, polars or pyarrow table, or a dictionary of columns.
+        %(table)
 
         Returns
         -------
@@ -219,20 +197,10 @@ class AdditiveRegressor(TableRegressor):
 
     Parameters
     ----------
-    epsilon : float
-        The budget of everything that is released.
-    delta : float
-        0 is pure; a delta such as 1e-6 buys much finer curves.
-    schema : dict, Schema or path
-        As in `TableClassifier`.
-    pairs : list of (str, str), optional
-        Columns that the model may look at together, chosen without a look at the table: latitude
-        and longitude, day and month. Each adds a surface; where rows times epsilon are too few for
-        that, by a public rule, they are left out, and the guarantee's notes say so.
+    %(additive)
     target_bounds, threshold : pair, "learn" or float
         As in `TableRegressor`.
-    adjacency, population, test_share, share, random_state, ledger : str, int, float and others
-        As in `TableClassifier`.
+    %(adjacency, population, test_share, random_state, ledger)
 
     Examples
     --------
@@ -244,8 +212,8 @@ class AdditiveRegressor(TableRegressor):
     ... )
     >>> bool(model.fit({"age": age}, abs(age - 40)).score({"age": age}, abs(age - 40)) > 0.8)
     True
-    >>> model.predict({"age": [20, 60]}).shape
-    (2,)
+    >>> model.predict({"age": [20, 60]}).shape, model.plan(4000).steps[-1].name
+    ((2,), 'weights')
 
     """
 

@@ -8,6 +8,7 @@ the driver, inside of the step, and are as sensitive as the cells.
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import add, attrgetter
 from typing import Any
@@ -141,16 +142,15 @@ class WholeFrame:
         number, one of a category, four of a pair. It is asked for before the charge, so no full
         disk comes after it.
         """
-        self.room, entries, copies = None, 1 + CELLS * pairs, 1
-        if self.schema is not None:
-            for column in self.schema.columns:
-                entries += 3 if column.reading.word else 1
-            copies += len(self.schema.identifiers)  # one is without rows beyond a person's cap
+        self.room, schema = None, self.schema
+        assert schema is not None
+        entries = 1 + CELLS * pairs + sum(3 if c.reading.word else 1 for c in schema.columns)
         size = 12 * entries * self.rows
         if size <= IN_MEMORY:
             return
         room = Spill()
         try:
+            copies = 1 + len(schema.identifiers)  # one is without rows beyond a person's cap
             room.reserve(copies * max(size, 8 * (_WIDE + self.rows)))
         except InvalidData:
             if size > _MOST:
@@ -325,11 +325,11 @@ def _encoded(
     return kept.rows()
 
 
+@dataclass(frozen=True, repr=False)
 class RankedColumn:
     """A column of numbers whose ranks are known, for each way of snapping them."""
 
-    def __init__(self, ranks: dict[bool | None, Ranks]) -> None:
-        self.ranks = ranks
+    ranks: dict[bool | None, Ranks]
 
 
 class CountedTexts:
@@ -348,12 +348,12 @@ class CountedTexts:
         return {places[place]: text for place, text in self._counts.texts(list(places)).items()}
 
 
+@dataclass(frozen=True, repr=False)
 class CountedSpread:
     """A column whose sums are known; rows were checked where they lie."""
 
-    def __init__(self, sums: Floats) -> None:
-        self._sums = sums
+    sums: Floats
 
     def checked_sums(self, count: int, weights: Any) -> Floats:
         """Return the sum of every feature; the weights are in it."""
-        return self._sums
+        return self.sums

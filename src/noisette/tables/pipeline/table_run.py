@@ -175,12 +175,12 @@ class TableRun:
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
         """Count how rows spread over the features of columns and pairs, and over the target."""
         training, sample, known = self.training, self.sample, self.schema.by_name
+        counts = {name: levels.by_text for name, levels in self.levels.items()}
         for pair in training.used_pairs:  # the views of a pair, fixed by what was released
-            kept = []
-            for name in pair:
-                counts = self.levels[name].by_text if name in self.levels else {}
-                kept.append(known[name].coarse(training.recipe.cells, counts))
-            self.pairs.append(PairView(pair, (kept[0], kept[1])))
+            first, second = (
+                known[name].coarse(training.recipe.cells, counts.get(name, {})) for name in pair
+            )
+            self.pairs.append(PairView(pair, (first, second)))
         names = training.counted
         work = partial(_spreads, self.schema, names, self.pairs, training.target, self.bounds)
         data = sample.table.spreads(work, sample.weights, sample.labels)
@@ -200,15 +200,13 @@ class TableRun:
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column, and of the cells of every pair."""
         blocks, recipe, known = [], self.training.recipe, self.schema.by_name
-        for column in self.schema.columns:
-            if not column.features:
-                continue
-            if column.name in self.levels:
-                sums = column.level_sums(self.levels[column.name].by_text, self.size)
-            else:
-                sums = self.sums[column.name]
-            noise = self.deviations[column.name] / self.size
-            sure = recipe.sure * self.deviations[column.name] / self.size
+        for column in filter(attrgetter("features"), self.schema.columns):
+            name, levels = column.name, self.levels.get(column.name)
+            sums = (
+                self.sums[name] if levels is None else column.level_sums(levels.by_text, self.size)
+            )
+            noise = self.deviations[name] / self.size
+            sure = recipe.sure * self.deviations[name] / self.size
             blocks.append(
                 Block(
                     len(column.features), sums / self.size, ordered=column.ordered,
@@ -271,16 +269,17 @@ class TableRun:
 
     def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
         """Return what was released, by columns and by pairs; say what released counts tell."""
-        names, notes, width = [], [], len(self.schema.features)
+        names, width = (
+            [c.name for c in self.schema.columns if c.features],
+            len(self.schema.features),
+        )
         counts: dict[str, Any] = {**self.sums, **self.levels}
-        for column in self.schema.columns:
-            name = column.name
-            if column.features:
-                names.append(name)
-            if name in counts and nearly_none(
-                column, counts[name], self.size, self.deviations[name]
-            ):
-                notes.append(unread_note(column, learnt=name in self.schema.learnt))
+        notes = [
+            unread_note(c, learnt=c.name in self.schema.learnt)
+            for c in self.schema.columns
+            if c.name in counts
+            and nearly_none(c, counts[c.name], self.size, self.deviations[c.name])
+        ]
         own, rest, pairs = coef[:, :width], coef[:, width:], []
         for pair, bar in zip(self.pairs, (bars or [])[len(names) :], strict=True):
             weights, rest = np.split(rest, [pair.features], axis=1)
@@ -376,10 +375,14 @@ def _spreads(
     def of_target(block: Frame, part: slice) -> Spread:
         return target.spread(limits, labels[part])
 
-    found = []
-    for name in names:
-        column = schema.by_name[name]
-        found.append(WalkedSpread(frame.only(name), column.places, partial(of_column, column)))
-    for pair in pairs:
-        found.append(WalkedSpread(frame.only(*pair.columns), pair.features, partial(of_pair, pair)))
-    return [*found, WalkedSpread(frame.only(next(iter(frame.columns))), target.cells, of_target)]
+    return [
+        *(
+            WalkedSpread(frame.only(column.name), column.places, partial(of_column, column))
+            for column in map(schema.by_name.__getitem__, names)
+        ),
+        *(
+            WalkedSpread(frame.only(*pair.columns), pair.features, partial(of_pair, pair))
+            for pair in pairs
+        ),
+        WalkedSpread(frame.only(next(iter(frame.columns))), target.cells, of_target),
+    ]

@@ -204,9 +204,9 @@ def _plan(
     steps: tuple[tuple[Step, float], ...], model: Model, public: PublicBudget, scale: float
 ) -> Plan:
     """Return all leaves in the order in which they run."""
-    leaves = []
-    for step, share in steps:
-        leaves.append(step.plan(_scale(step, share, scale, public), public.adjacency))
+    leaves = [
+        step.plan(_scale(step, share, scale, public), public.adjacency) for step, share in steps
+    ]
     if model is not None:
         hiding = Gaussian(scale / math.sqrt(_HIDING)) if public.delta > 0.0 else None
         leaves += [Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))]

@@ -29,9 +29,9 @@ from noisette.fitting.clipping import checked_bound
 from noisette.fitting.units import Unit
 from noisette.models import inputs
 from noisette.models.outputs import size_facts
-from noisette.models.private import PrivateEstimator
+from noisette.models.private import Forecast, PrivateEstimator
 from noisette.tables.kinds import Column, encode_rows
-from noisette.tables.pipeline.step import PreparedStep, Sample, Step, StepOutlook
+from noisette.tables.pipeline.step import PreparedStep, Sample, Step
 
 
 class BudgetedEstimator(PrivateEstimator):
@@ -85,7 +85,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
 
     # --- fitting ---------------------------------------------------------------------------
 
-    def plan(self, n: int, d: int) -> StepOutlook:
+    def plan(self, n: int, d: int) -> Forecast:
         """Return what ``fit`` on n rows of d columns would charge, from public facts alone.
 
         Parameters
@@ -95,10 +95,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         d : int
             The number of columns.
 
-        Returns
-        -------
-        StepOutlook
-            The plan, its epsilon and the noise in plain units.
+        %(forecast)
 
         """
         ledger, _ = self._check_public()
@@ -106,10 +103,11 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
         public = self._public(Unit(n), ledger.adjacency)
         step = self._step(public, d)
         prepared = step.prepare(public)
-        return StepOutlook(
+        return Forecast(
             step.name, prepared.plan,
             accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency),
-            public.delta, str(public.adjacency), step.expected(prepared), step.notes,
+            public.delta, str(public.adjacency), notes=step.notes,
+            expected=step.expected(prepared),
         )  # fmt: skip
 
     def fit(
@@ -129,10 +127,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
             Whose row each row is, by any identifier. The guarantee is then about persons with
             all their rows, whose weights add up to one; ``population`` counts persons.
 
-        Returns
-        -------
-        self
-            The fitted transformer.
+        %(fitted)
 
         """
         with self._all_or_nothing(X):

@@ -99,10 +99,11 @@ class TypicalTable(TableRun):
             start += block.features
             bare = block.rows is not None or name in self.levels
             released.append(block if bare else replace(block, shares=block.shares + own))
-        for leaf, _ in self.prepared.plan.leaves():
-            if isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise):
-                mechanism = leaf.mechanism
-                break
+        mechanism = next(
+            leaf.mechanism
+            for leaf, _ in self.prepared.plan.leaves()
+            if isinstance(leaf, Noisy) and isinstance(leaf.mechanism, ObjectiveNoise)
+        )
         coords = self._coordinates(released, mechanism)
         width, self.norm = coords.map.shape[1], coords.norm
         facts = training._facts(self.public, width + 1, coords.norm, self.prepared.curvature)
@@ -138,7 +139,7 @@ class TypicalTable(TableRun):
             kept = np.sort(values)[::-1][:width].sum()
         return min(1.0, float(kept) / max(every, 1e-12))
 
-    def weakness(self) -> tuple[str, bool]:
+    def warning(self) -> tuple[str, bool]:
         """Return a sentence if a typical table of that shape could hardly teach anything, else "".
 
         And whether the plan cannot pay for the table at all.

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from noisette import Ledger, LogisticRegression, TableRegressor
+from noisette import AdditiveClassifier, Ledger, LogisticRegression, TableRegressor
 from noisette.core.accounting import epsilon as epsilon_of
 from noisette.core.adjacency import REPLACE_ONE
 from noisette.core.guarantee import Guarantee
 from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.fitting.units import Unit
+from noisette.models.private import Forecast
 from noisette.report.numbers import steps_of
 from noisette.tables.pipeline import TableClassifier
-from noisette.tables.pipeline.table_outlook import TableOutlook
 from noisette.tables.pipeline.table_words import cost_rows, done
 
 
@@ -35,11 +35,11 @@ def table(n: int, numeric: int = 2) -> tuple[dict[str, Any], np.ndarray]:
     return X, y
 
 
-def test_an_outlook_has_the_plan_that_is_charged() -> None:
+def test_a_forecast_has_the_plan_that_is_charged() -> None:
     X, y = table(4000)
     model = TableClassifier(2.0, 1e-6, schema=kinds(2, 1))
     shown = model.plan(4000)
-    assert isinstance(shown, TableOutlook)
+    assert isinstance(shown, Forecast)
     model.fit(X, y)
     assert shown.plan.under("replace-one") == model.privacy_.plan
     assert shown.epsilon == epsilon_of(shown.plan, delta=1e-6, adjacency="replace-one") <= 2.0
@@ -49,6 +49,12 @@ def test_an_outlook_has_the_plan_that_is_charged() -> None:
     assert 0.5 * shown.features < len(model.schema_.features) < 2.0 * shown.features
     for words in ("epsilon = 2", "% of the budget", "MB of memory", "4,000 rows"):
         assert words in str(shown)
+
+
+def test_the_steps_of_an_additive_model_have_words() -> None:
+    shown = AdditiveClassifier(2.0, 1e-6, schema=kinds(1, 1)).plan(400_000)
+    assert "spikes" in [step.name for step in shown.steps]
+    assert "single numbers that many people share" in str(shown)
 
 
 def test_parts_and_lone_epsilons_are_those_of_the_plan() -> None:

@@ -13,7 +13,7 @@ from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import Gaussian
 from noisette.errors import InvalidParameter, NoisetteError, WeakModelWarning
 from noisette.fitting.algorithms import Public
-from noisette.fitting.algorithms.recommend import for_objective, weakness
+from noisette.fitting.algorithms.recommend import for_objective, warning_of
 from noisette.fitting.losses import Logistic, Softmax
 
 ESTIMATORS = (LogisticRegression, LinearSVC, SGDClassifier)
@@ -128,10 +128,10 @@ def test_a_delta_lowers_the_noise_and_is_not_advised_twice() -> None:
     )  # fmt: skip
     squared = 400.0 * Gaussian.calibrated(0.1, 1e-6, Adjacency.ZERO_OUT).noise_multiplier ** 2
     expected = math.sqrt(squared * 45 / 400) / (5.0 * 500 * 0.25 / 45)
-    found = weakness(public, "objective")
+    found = warning_of(public, "objective")
     assert f"noise is about {expected:,.1f} times" in found
     assert "a delta" not in found
-    assert weakness(replace(public, size=None), "objective") == ""
+    assert warning_of(replace(public, size=None), "objective") == ""
 
 
 def test_a_stream_is_judged_by_the_public_guess_of_its_length() -> None:
