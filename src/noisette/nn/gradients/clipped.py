@@ -73,13 +73,13 @@ class BatchRecords:
                 "losses must return a tensor: one loss for the record that it is given, or one "
                 f"for each copy; the model or the losses returned {told}."
             )
-        if value.shape != (self.copies,) and not (value.dim() == 0 and self.copies == 1):
-            raise InvalidData(
-                "losses must return one loss for the record that they are given (or one for each "
-                f"of its copies); for a batch of one they returned shape {tuple(value.shape)}."
-            )
-        if not value.is_floating_point():
-            raise InvalidData("a loss must be a real number.")
+        _validate.refuse(
+            (value.shape != (self.copies,) and (value.dim() or self.copies > 1),
+             "losses must return one loss for the record that they are given (or one for each of "
+             f"its copies); for a batch of one they returned shape {tuple(value.shape)}."),
+            (not value.is_floating_point(), "a loss must be a real number."),
+            kind=InvalidData,
+        )  # fmt: skip
         return value.reshape(self.copies)
 
 
