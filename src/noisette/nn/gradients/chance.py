@@ -60,8 +60,8 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def generator(self) -> torch.Generator:
         """Return a generator of torch, for the seeds of workers that load rows."""
-        key = self.source.generator.bytes(64)[:8]
-        return torch.Generator().manual_seed(int.from_bytes(key, "little"))
+        seed = int.from_bytes(self.source.generator.bytes(64)[:8], "little")
+        return torch.Generator().manual_seed(seed)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -96,9 +96,10 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
             dtype = torch.get_default_dtype() if here is None else here.dtype
         shape = given.get("size")
         if shape is None:
-            like = [given.get(name) for name in ("self", "mean", "std")]
-            shapes = (x.shape for x in like if isinstance(x, Tensor))
-            shape = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+            like = (given.get(name) for name in ("self", "mean", "std"))
+            shape = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+                *(x.shape for x in like if isinstance(x, Tensor))
+            )
         return law(self, given, tuple(shape), dtype).to(given.get("device"), dtype)
 
     # --- numbers -----------------------------------------------------------------------------

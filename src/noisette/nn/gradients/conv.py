@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
-from noisette.nn.gradients.terms import Dense, Outer, Term, chunks
+from noisette.nn.gradients.terms import Dense, Outer, Term, chunks, zeroed
 
 _WINDOW_ENTRIES = 1 << 19  # windows are copies of the input: keep them near the processor
 
@@ -62,9 +62,7 @@ class Windows(Term):
         """Return a (n, d, T) and g (n, p / groups, T), where n counts examples times groups."""
         rows, n = slice(start * self.copies, stop * self.copies), stop - start
         a, g = self.windows(self.x[rows]), self.g[rows].flatten(2)
-        if self.copies > 1:
-            a = a.view(n, self.copies, *a.shape[1:]).movedim(1, 2).flatten(2)
-            g = g.view(n, self.copies, *g.shape[1:]).movedim(1, 2).flatten(2)
+        a, g = (x.view(n, self.copies, *x.shape[1:]).movedim(1, 2).flatten(2) for x in (a, g))
         shape = n * self.layout.groups, -1, g.shape[2]
         return a.reshape(shape), g.reshape(shape)
 
@@ -113,8 +111,8 @@ class Windows(Term):
 
     def without(self, bad: Tensor) -> "Windows":
         """Return the term with zero rows for `bad`."""
-        bad = bad.repeat_interleave(self.copies).view(-1, *[1] * (self.x.dim() - 1))
-        x, g = self.x.masked_fill(bad, 0.0), self.g.masked_fill(bad, 0.0)
+        bad = bad.repeat_interleave(self.copies)
+        x, g = zeroed(self.x, bad), zeroed(self.g, bad)
         return Windows(self.parameter, self.layout, x, g, self.copies)
 
 
@@ -169,8 +167,7 @@ def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
             sums = g.flatten(2).sum(2)
             yield Dense(b, sums.view(-1, copies, sums.shape[1]).sum(1) if copies > 1 else sums)
 
-    settings = layout.stride, padding, dilation, groups
-    return record.tap(lambda x: call(x, *fixed, *settings), x, terms, merged=1 if single else 2)
+    return record.tap(lambda x: call(x, *fixed, *layout[1:]), x, terms, merged=1 if single else 2)
 
 
 for _count, _call in enumerate((functional.conv1d, functional.conv2d, functional.conv3d), 1):

@@ -12,7 +12,7 @@ from torch.nn import functional
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
-from noisette.nn.gradients.terms import Dense, Outer, Shift, Term, Vectors
+from noisette.nn.gradients.terms import Dense, Outer, Shift, Term, Vectors, zeroed
 
 
 def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
@@ -130,7 +130,7 @@ class Lookup(Term):
 
     def without(self, bad: Tensor) -> "Lookup":
         """Return the term with zero rows for `bad`."""
-        return Lookup(self.parameter, self.index, self.g.masked_fill(bad[:, None, None], 0.0))
+        return Lookup(self.parameter, self.index, zeroed(self.g, bad))
 
 
 REASONS = {

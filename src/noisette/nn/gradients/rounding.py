@@ -77,11 +77,10 @@ def _allowances(
 def full_precision() -> bool:
     """Say whether torch multiplies float32 as float32, whichever of its settings was used."""
     try:
-        if torch.get_float32_matmul_precision() != "highest":
-            return False
+        highest = torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # the newer settings below were used, and not for full precision
         return False
-    return all(
+    return highest and all(
         getattr(getattr(torch.backends.mkldnn, kind, None), "fp32_precision", "none")
         in ("none", "ieee")
         for kind in ("matmul", "conv", "rnn")

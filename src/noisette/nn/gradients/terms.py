@@ -102,7 +102,7 @@ class Dense(Term):
 
     def without(self, bad: Tensor) -> "Dense":
         """Return the term with zero rows for `bad`."""
-        return Dense(self.parameter, _zeroed(self.gradients, bad))
+        return Dense(self.parameter, zeroed(self.gradients, bad))
 
 
 class Vectors:
@@ -162,7 +162,7 @@ class Shift(Term):
 
     def without(self, bad: Tensor) -> "Shift":
         """Return the term with zero rows for `bad`."""
-        return Shift(self.parameter, Vectors(_zeroed(self.cotangent.x, bad)))
+        return Shift(self.parameter, Vectors(zeroed(self.cotangent.x, bad)))
 
 
 class Outer(Term):
@@ -211,10 +211,11 @@ class Outer(Term):
 
     def without(self, bad: Tensor) -> "Outer":
         """Return the term with zero rows for `bad`."""
-        return Outer(self.parameter, _zeroed(self.a, bad), _zeroed(self.g, bad))
+        return Outer(self.parameter, zeroed(self.a, bad), zeroed(self.g, bad))
 
 
-def _zeroed(x: Tensor, bad: Tensor) -> Tensor:
+def zeroed(x: Tensor, bad: Tensor) -> Tensor:
+    """Return `x` with zeros in the rows of the mask `bad`."""
     return x.masked_fill(bad.view(-1, *[1] * (x.dim() - 1)), 0.0)
 
 

@@ -10,7 +10,7 @@ import gc
 import operator
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -24,8 +24,6 @@ from torch.utils._pytree import tree_leaves
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
 from noisette.nn.gradients.where import collections, holder, refusal
-
-_dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
 
 _ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _ASSERTS, _DATA = range(9)
 
@@ -95,8 +93,7 @@ def _kind(func: Any) -> int | str:
         return _DATA if name == "__get__" else _REPLACED
     elif name == "__get__":
         return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
-    special = name.endswith("__")
-    writes = name.startswith("__i") if special else name.endswith("_")
+    writes = name.startswith("__i") if name.endswith("__") else name.endswith("_")
     return _NAMED.get(name, _WRITES if writes else _ORDINARY)
 
 
@@ -128,7 +125,7 @@ class Watch(TorchFunctionMode):
             return args[0].detach()  # a write to `data` would not be in the tensor's version
         if kind in (_FREE, _DATA):
             return func(*args, **kwargs)
-        if _dispatching() > self._record.draws:
+        if torch._C._len_torch_dispatch_stack() > self._record.draws:
             raise refusal(
                 "the code runs under a dispatch mode of its own, which would see all records; "
                 "take it away"
@@ -245,10 +242,9 @@ class Watch(TorchFunctionMode):
                 "backward pass is not known to keep records apart; write it with operations of "
                 "torch, which know their derivatives"
             )
-        if kind == _REPEATS and "output_size" not in kwargs:
-            repeats = kwargs.get("repeats", args[:2][-1] if args else None)
-            if self._carries(repeats):
-                raise refusal(_SIZED)
+        repeats = kwargs.get("repeats", args[:2][-1] if args else None)
+        if kind == _REPEATS and "output_size" not in kwargs and self._carries(repeats):
+            raise refusal(_SIZED)
         out, written = kwargs.get("out"), int(kind == _WRITES)  # to so many arguments, or to `out`
         targets = [*args[:written], *([] if out is None else [out])]
         sources = [*args[written:], *(x for name, x in kwargs.items() if name != "out")]

@@ -129,10 +129,11 @@ def nothing_alive() -> None:
 def holder(kept: list[Tensor], module: nn.Module) -> str:
     """Say in plain words what holds a tensor."""
     own: list[Any] = [kept]
-    names = {}
-    for layer in module.modules():
-        for held_by in (vars(layer), layer._buffers, layer._parameters):
-            names[id(held_by)] = type(layer).__name__
+    names = {
+        id(table): type(layer).__name__
+        for layer in module.modules()
+        for table in (vars(layer), layer._buffers, layer._parameters)
+    }
     held: Any = kept[0]
     for _ in range(4):
         holders = [h for h in gc.get_referrers(held) if not isinstance(h, types.FrameType)]
@@ -145,9 +146,9 @@ def holder(kept: list[Tensor], module: nn.Module) -> str:
             if isinstance(h, types.CellType):
                 return "a variable of an outer function"
             if isinstance(h, dict):
-                owners = (x for x in gc.get_referrers(h) if getattr(x, "__dict__", None) is h)
-                for owner in owners:
-                    names.setdefault(id(h), getattr(owner, "__name__", type(owner).__name__))
+                for owner in gc.get_referrers(h):
+                    if getattr(owner, "__dict__", None) is h:
+                        names.setdefault(id(h), getattr(owner, "__name__", type(owner).__name__))
                 if id(h) in names:
                     return f"the attribute {_key(h, held)!r} of {names[id(h)]}"
             elif _key(getattr(h, "__dict__", {}), held):
