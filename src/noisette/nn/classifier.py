@@ -283,23 +283,22 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         self.module_, self.classes_ = asked["module"].eval(), classes
         self._dtype, self._shape = records._rows.dtype, shape
         self.n_features_in_ = int(np.prod(shape))
-        private = not asked["ledger"].adjacency.size_is_public
-        known = "the stand-in for it" if private else f"the number of {unit.word}s"
+        public = asked["ledger"].adjacency.size_is_public
+        known = f"the number of {unit.word}s" if public else "the stand-in for it"
         source = "as given" if self.classes is not None else "read off y and treated as public"
-        even = self._even
         made = training.guarantee(
             public=(
                 f"{known}, {asked['population']}",
                 f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}",
             ),
             notes=(
-                *((weighing.BALANCED_NOTE,) if even else ()),
+                *((weighing.BALANCED_NOTE,) if self._even else ()),
                 TAKEN_AS_GIVEN,
                 ONE_FIT,
                 *self._refused(unit, weighed=False),
             ),
         )
-        more = (*weighing.weight_proofs(self.class_weight), *(("PLAN-BEFORE-LOOK",) * even))
+        more = (*weighing.weight_proofs(self.class_weight), *("PLAN-BEFORE-LOOK",) * self._even)
         self.privacy_ = replace(made, proofs=(*made.proofs, "ROW-LOCAL", *more))
 
     def _asked(

@@ -5,7 +5,7 @@ through the door, divided by a public number, into ``parameter.grad``, then any 
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,9 @@ from noisette.nn.arrays import TensorRecords
 from noisette.nn.batches import Queue, numbered, part_of
 from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
+from noisette.nn.gradients.clipped import Losses
 from noisette.nn.gradients.rounding import shared
 from noisette.nn.starting import begin
-
-Losses = Callable[[nn.Module, Any], Tensor]
 
 _SAVES = 20  # checkpoints in a run, unless asked otherwise
 _AT_ONCE = 8192  # records summed in float32; more in float64, so that rounding stays with a few
@@ -163,9 +162,11 @@ class PrivateTraining:
         self.steps_done = start.drawn
         self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
-        few = self.normaliser <= _AT_ONCE and start.weights is None  # any number makes a person
-        small = few and start.gradients.single and start.banded is None and start.clipping.fixed
         # What is summed is in single precision anyway; the door adds its noise in double.
+        small = (
+            self.normaliser <= _AT_ONCE and start.weights is None  # any number makes a person
+            and start.gradients.single and start.banded is None and start.clipping.fixed
+        )  # fmt: skip
         self._precision = torch.float32 if small else torch.float64
         self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)
         usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
@@ -174,8 +175,7 @@ class PrivateTraining:
         self._canary = RunCanary(self._gradients, usual, start.copies, source)
         self._queue = Queue(start.to_come)
         self._save_every = start.every or max(1, self._run.steps // _SAVES)
-        self._broken = False
-        self._word = False  # whether rows were taken on somebody's word
+        self._broken = self._word = False  # `_word`: rows were taken on somebody's word
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -253,19 +253,17 @@ class PrivateTraining:
             # Before the next batch is taken: none may be left out, since correlated noise counts
             # on the distance between two uses of a record.
             self._refuse_broken()
-            found: Any = None
+            found: Any = (None, None)
             if source is not None:
                 try:
                     with self._gradients.chance.loading():
-                        found = next(source, None)
+                        found = next(source, found)
                 except BaseException as error:
                     self._group.together(partial(_again, error))  # the others wait in their step
                     raise
             rows = self._queue.hand_over()
-            if source is not None:
-                known = None if rows is None else rows.tolist()
-                if known != (None if found is None else found[0]):
-                    raise PermitError("the batches of this loader were taken by another loop.")
+            if source is not None and found[0] != (None if rows is None else rows.tolist()):
+                raise PermitError("the batches of this loader were taken by another loop.")
             if rows is None:
                 break
             yield rows.copy() if source is None else found[1]  # the caller's to change
@@ -469,7 +467,7 @@ class PrivateTraining:
         start = self._start
         if start.permit is None:
             raise PermitError("the first rank holds the guarantee.")
-        resumed = ("RESUME",) if start.file is not None else ()
+        resumed = () if start.file is None else ("RESUME",)
         return start.permit.guarantee(
             released,
             public=(*start.public(), *public),
