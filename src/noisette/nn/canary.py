@@ -38,10 +38,7 @@ class RunCanary:
         self._record: Any = None  # nobody's: zeros of the shapes and types of a record
 
     def step(self, losses: Losses, part: Any, count: int) -> None:
-        """Try it now, perhaps, with the shapes of the first `part` that had a `count` above 0.
-
-        Every step has its coin, whether or not there are records in its batch.
-        """
+        """Try it now, perhaps, with the shapes of the first `part` that had a `count` above 0."""
         if self._record is None and count:
 
             def blank(x: Any) -> Tensor:
@@ -49,7 +46,7 @@ class RunCanary:
                 return rows.new_zeros((rows.shape[0] // count, *rows.shape[1:]))
 
             self._record = mapped_parts(blank, part)
-        tails = self._source.integers(EVERY)
+        tails = self._source.integers(EVERY)  # in every step, whether or not it has records
         if self._record is None or (self._begun and tails and not self._stopped):
             return
         self._begun = True

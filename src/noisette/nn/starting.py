@@ -43,14 +43,7 @@ from noisette.fitting.algorithms.steps import in_random_order
 from noisette.fitting.algorithms.train import begin as pay
 from noisette.fitting.units import Unit
 from noisette.nn import checkpoint as files
-from noisette.nn.batches import (
-    MOST_ROWS,
-    check_ranks,
-    members_of,
-    row_weights,
-    to_come,
-    unit_of,
-)
+from noisette.nn.batches import MOST_ROWS, check_ranks, members_of, row_weights, to_come, unit_of
 from noisette.nn.checkpoint import Average
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients

@@ -110,7 +110,10 @@ class PrivateTraining:
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> import torch
+    >>> from noisette import Ledger
     >>> from noisette.nn import PrivateTraining, make_plan
     >>> X, y = torch.ones(200, 3), torch.arange(200) % 2
     >>> module = torch.nn.Linear(3, 2)
@@ -127,6 +130,20 @@ class PrivateTraining:
     >>> training.load_average()
     >>> training.steps_done, training.guarantee().epsilon
     (3, 2.0)
+
+    With a loader, and files from which a run that was killed goes on:
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> ledger = Ledger.open(folder / "study.ledger", epsilon=2.0, delta=1e-4)
+    >>> training = PrivateTraining(
+    ...     module, optimizer, plan, size=200, delta=1e-4, epsilon=2.0, ledger=ledger,
+    ...     checkpoint=folder / "run.pt",
+    ... )
+    >>> for batch in training.loader(torch.utils.data.TensorDataset(X, y)):
+    ...     training.step(losses, batch)
+    >>> training.save()
+    >>> training.steps_done, (folder / "run.pt").exists()
+    (3, True)
 
     """
 
@@ -227,20 +244,6 @@ class PrivateTraining:
         PermitError
             If another loop took the batches, or a step failed after its noise.
 
-        Examples
-        --------
-        >>> import torch
-        >>> from noisette.nn import PrivateTraining, make_plan
-        >>> records = torch.utils.data.TensorDataset(torch.ones(200, 3))
-        >>> module = torch.nn.Linear(3, 1)
-        >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        >>> plan = make_plan(size=200, epsilon=2.0, delta=1e-4, batch_size=50, steps=3)
-        >>> training = PrivateTraining(module, optimizer, plan, size=200, delta=1e-4)
-        >>> for batch in training.loader(records):
-        ...     training.step(lambda module, batch: module(batch[0])[:, 0] ** 2, batch)
-        >>> training.steps_done
-        3
-
         """
         options.setdefault("generator", self._gradients.chance.generator())
         loaded = numbered(dataset, self._start.rows, self._queue.ahead, options)
@@ -318,9 +321,8 @@ class PrivateTraining:
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
             self._clipping._restore(self._group.told(rule._state))
-        mean = noisy.div_(self.normaliser)
         self._forget_gradients()  # whatever somebody's own backward pass left
-        for parameter, piece in self._gradients.pieces(mean):
+        for parameter, piece in self._gradients.pieces(noisy.div_(self.normaliser)):
             parameter.grad = piece.to(parameter.dtype)
         self.optimizer.step()
         self._forget_gradients()
@@ -411,26 +413,6 @@ class PrivateTraining:
         InvalidParameter
             If no `checkpoint` was given.
 
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import torch
-        >>> from noisette import Ledger
-        >>> from noisette.nn import PrivateTraining, make_plan
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> ledger = Ledger.open(folder / "study.ledger", epsilon=2.0, delta=1e-4)
-        >>> module = torch.nn.Linear(3, 1)
-        >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        >>> plan = make_plan(size=200, epsilon=2.0, delta=1e-4, batch_size=50, steps=3)
-        >>> training = PrivateTraining(
-        ...     module, optimizer, plan, size=200, delta=1e-4, epsilon=2.0, ledger=ledger,
-        ...     checkpoint=folder / "run.pt",
-        ... )
-        >>> training.save()
-        >>> (folder / "run.pt").exists()
-        True
-
         """
         start = self._start
         if start.file is None:
@@ -478,10 +460,7 @@ class PrivateTraining:
 
 
 def _within(rule: Clipping, clip_norm: float, shares: Tensor | None, norms: Tensor) -> Tensor:
-    """Return the rule's factors; one that would let a record pass the clip norm becomes 0.
-
-    With `shares` the rows of a person together stay within it.
-    """
+    """Return the rule's factors, 0 where a record, or by `shares` a person, would pass the norm."""
     rule._note(norms, shares)
     found = rule.factors(norms)
     within = found.double().abs() * norms <= clip_norm

@@ -186,10 +186,9 @@ def _normal(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtyp
 
 
 _LAWS: dict[str, Law] = {
-    "rand": _uniform,
-    "uniform": _uniform,
-    "randn": _normal,
-    "normal": _normal,
+    **dict.fromkeys(("rand", "uniform"), _uniform),
+    **dict.fromkeys(("randn", "normal"), _normal),
+    **dict.fromkeys(("random", "randint"), _whole),
     "log_normal": lambda c, g, shape, _: _normal(c, g, shape, _).exp(),
     "bernoulli": lambda c, g, shape, _: c.uniform(shape) < (g["p"] if "p" in g else g["self"]),
     "exponential": lambda c, g, shape, _: c.exponential(shape) / g["lambd"],
@@ -199,8 +198,6 @@ _LAWS: dict[str, Law] = {
     "geometric": lambda c, g, shape, _: (
         (c.exponential(shape) / -math.log1p(-g["p"])).ceil() if g["p"] < 1.0 else torch.ones(shape)
     ),
-    "random": _whole,
-    "randint": _whole,
     "randperm": lambda c, g, _, __: c.uniform((g["n"],)).argsort(),
     "multinomial": _chosen,
 }

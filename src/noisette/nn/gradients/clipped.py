@@ -23,7 +23,6 @@ from noisette.nn.gradients.where import nothing_alive, raise_known, young
 
 Losses = Callable[[Any, Any], Tensor]
 
-
 _LEAST = 16
 """Fewer rows would meet other kernels, which round otherwise."""
 
@@ -129,15 +128,9 @@ class ClippedGradients:
         take_over()
 
     def add(
-        self,
-        losses: Losses,
-        batch: Any,
-        size: int,
-        factors: Callable[[Tensor], Tensor],
-        out: Tensor,
-        *,
-        copies: int = 1,
-    ) -> Tensor:
+        self, losses: Losses, batch: Any, size: int, factors: Callable[[Tensor], Tensor],
+        out: Tensor, *, copies: int = 1,
+    ) -> Tensor:  # fmt: skip
         """Add sum_i factors(norms)_i g_i to the flat vector `out`; return the norms (float64).
 
         ``losses(module, batch)`` is called for a batch of one record and returns its loss, or

@@ -43,16 +43,12 @@ class Windows(Term):
         self._entries = weight[0].numel() * layout.groups * math.prod(g.shape[2:])  # of a row
 
     def windows(self, x: Tensor) -> Tensor:
-        """Return the windows of some rows of x, shape (rows, channels * kernel, T).
-
-        Where a row has few of them, its places are listed once and taken from every row, which is
-        two to three times as fast as a copy along the strides of so short runs.
-        """
+        """Return the windows of some rows of x, shape (rows, channels * kernel, T)."""
         sides = [side for width in reversed(self.layout.padding) for side in (width, width)]
         x = functional.pad(x, sides)
         if self._entries > _WINDOW_ENTRIES:
             return unfold(x, self.layout)
-        if self._places is None:
+        if self._places is None:  # where windows are small, two to three times as fast as a copy
             numbers = torch.arange(x[0].numel(), device=x.device).view(1, *x.shape[1:])
             self._places = unfold(numbers, self.layout)[0]
         taken = x.flatten(1).index_select(1, self._places.view(-1))
@@ -117,10 +113,7 @@ class Windows(Term):
 
 
 def unfold(x: Tensor, layout: Layout) -> Tensor:
-    """Return the windows of a padded x, shape (rows, channels * kernel, T).
-
-    One strided copy: faster than torch's own im2col, and the same for any number of axes.
-    """
+    """Return the windows of a padded x, shape (rows, channels * kernel, T), by a strided copy."""
     x, out, within, between = x.contiguous(), [], [], []
     for axis, (size, stride, _, dilation) in enumerate(zip(*layout[:4], strict=True), 2):
         out.append((x.shape[axis] - dilation * (size - 1) - 1) // stride + 1)

@@ -61,10 +61,7 @@ def certificate_file(*, made: bool = False) -> Path:
 
 @cache
 def take_over() -> None:
-    """Take every operator over that is not certified, once in a process.
-
-    Outside the passes of this package torch's own rules run as before.
-    """
+    """Take over, once in a process and for our passes alone, every operator not certified."""
     file = certificate_file()
     if not file.exists():
         raise InvalidParameter(

@@ -35,10 +35,7 @@ class Term(ABC):
         """Return the gradients of examples start .. stop - 1, shape (n, *parameter.shape)."""
 
     def error(self) -> Tensor:
-        """Return bounds of the norm of what rounding changed in `rows`, float64, shape (size,).
-
-        None, where the rows are the contribution.
-        """
+        """Return bounds of the norm of what rounding changed in `rows`, 0 where they are exact."""
         return torch.zeros(self.size, dtype=torch.float64, device=self.parameter.device)
 
     def vectors(self) -> Sequence["Vectors"]:
@@ -62,11 +59,7 @@ def _matrix(rows: Tensor) -> Tensor:
 
 
 def joint_squares(terms: Sequence[Term]) -> Tensor:
-    """Return upper bounds of the squared norms of the sum of several terms of one parameter.
-
-    The gradients are formed for a few examples at a time, so cross terms are right whatever the
-    layers were.
-    """
+    """Return upper bounds of the squared norms of a sum of terms, formed for a few at a time."""
     size, entries = terms[0].size, terms[0].parameter.numel()
     parts, absolute = [], []
     for start, stop in chunks(size, entries):
