@@ -20,12 +20,6 @@ from noisette.nn.gradients import check_module
 from noisette.nn.training import PrivateTraining
 
 __all__ = [
-    "Adaptive",
-    "Automatic",
-    "Flat",
-    "PrivateClassifier",
-    "PrivateTraining",
-    "check_module",
-    "make_level_plan",
-    "make_plan",
-]
+    "Adaptive", "Automatic", "Flat", "PrivateClassifier", "PrivateTraining", "check_module",
+    "make_level_plan", "make_plan",
+]  # fmt: skip

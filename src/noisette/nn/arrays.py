@@ -13,6 +13,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from noisette._typing import Indices
+from noisette._validate import refuse
 from noisette.core.cells import Given, number_of
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.models.inputs import label_vector
@@ -98,22 +99,25 @@ def as_rows(X: Any, y: Any, least: int = 1) -> tuple[NDArray[Any], NDArray[Any]]
         raise InvalidData("X must be a numeric array, tensor or DataFrame.") from None
     cells = array.dtype.kind == "O"
     wrong = cells and any(isinstance(each, str | bytes | complex) for each in array.flat)
-    if array.dtype.kind not in "fiubO" or wrong:
-        raise InvalidData("X must hold real numbers.")
-    if array.ndim < 2:
-        raise InvalidData(f"X must have at least two axes, records first; got {array.ndim}.")
-    if array.shape[0] < least or 0 in array.shape[1:]:
-        raise InvalidData("X is empty.")
+    refuse(
+        (array.dtype.kind not in "fiubO" or wrong, "X must hold real numbers."),
+        (array.ndim < 2, f"X must have at least two axes, records first; got {array.ndim}."),
+        (array.shape[:1] < (least,) or 0 in array.shape[1:], "X is empty."),
+        kind=InvalidData,
+    )
     each = _numbers(array) if cells else array
     if each.dtype.kind == "f" and not bool(np.isfinite(each).all()):
         raise InvalidData("X contains NaN or infinity; fill the gaps with a public value first.")
     if y is None:
         return array, np.empty(0)
     labels = label_vector(y.numpy() if isinstance(y, Tensor) else y)
-    if labels.ndim != 1 or len(labels) != len(array):
-        raise InvalidData("y must be a vector with one label for each record of X.")
-    if labels.dtype.kind == "f" and not bool(np.isfinite(labels).all()):
-        raise InvalidData("y contains NaN or infinity.")
+    refuse(
+        (labels.shape != array.shape[:1],
+         "y must be a vector with one label for each record of X."),
+        (labels.dtype.kind == "f" and not bool(np.isfinite(labels).all()),
+         "y contains NaN or infinity."),
+        kind=InvalidData,
+    )  # fmt: skip
     return array, labels
 
 

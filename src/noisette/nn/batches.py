@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils import data
 from torch.utils._pytree import tree_map
 
+from noisette import _validate
 from noisette._typing import Indices
 from noisette.core.cells import given
 from noisette.core.randomness import Randomness
@@ -102,18 +103,16 @@ def unit_of(asked: Any, size: int) -> Unit:
     persons = Persons.of(asked.persons)
     if persons.count != size:
         raise InvalidData("size must be the number of different persons where persons are given.")
-    if asked.record_ids is not None:
-        # proof: RESUME
-        raise Unproven(
-            "record_ids are for records: every run puts persons into a secret order of its own, so "
-            "that a started pass is not taken up in the middle; leave record_ids out."
-        )
-    if asked.groups is not None and asked.checkpoint is not None:
-        # proof: RESUME
-        raise Unproven(
-            "personal levels of persons cannot be resumed: whether everybody kept their level "
-            "could only be seen if identifiers were kept; leave out checkpoint or groups."
-        )
+    # proof: RESUME
+    _validate.refuse(
+        (asked.record_ids is not None,
+         "record_ids are for records: every run puts persons into a secret order of its own, so "
+         "that a started pass is not taken up in the middle; leave record_ids out."),
+        (asked.groups is not None and asked.checkpoint is not None,
+         "personal levels of persons cannot be resumed: whether everybody kept their level could "
+         "only be seen if identifiers were kept; leave out checkpoint or groups."),
+        kind=Unproven,
+    )  # fmt: skip
     return persons
 
 
@@ -170,7 +169,6 @@ def part_of(batch: Any, rows: Indices, chosen: slice, copies: int) -> Any:
     if callable(batch):
         batch, rows = batch(rows[chosen]), rows[chosen]
         chosen = slice(0, len(rows))
-    whole = chosen.start == 0 and chosen.stop == len(rows)
 
     def take(part: Any) -> Any:
         shape = getattr(part, "shape", None)
@@ -182,7 +180,7 @@ def part_of(batch: Any, rows: Indices, chosen: slice, copies: int) -> Any:
             )
         for each in (copies, 1):
             if len(shape) and shape[0] == len(rows) * each:
-                return part if whole else part[chosen.start * each : chosen.stop * each]
+                return part[chosen.start * each : chosen.stop * each]
         raise InvalidData(
             "the batch must hold exactly the records that batches() handed out, in that order; a "
             "tensor that all records share belongs in the module or in the losses."
@@ -220,10 +218,13 @@ def numbered(
             f"{ours[0]} is not for the loader to say: the plan decides which records are in a "
             "batch, and in which order batches come."
         )
-    if isinstance(dataset, data.IterableDataset) or not hasattr(dataset, "__getitem__"):
-        raise InvalidData("the dataset must give each record by its number, dataset[i].")
-    if hasattr(dataset, "__len__") and len(dataset) != size:
-        raise InvalidData("the dataset must hold exactly the records that the training was told.")
+    streamed = isinstance(dataset, data.IterableDataset) or not hasattr(dataset, "__getitem__")
+    _validate.refuse(
+        (streamed, "the dataset must give each record by its number, dataset[i]."),
+        (not streamed and hasattr(dataset, "__len__") and len(dataset) != size,
+         "the dataset must hold exactly the records that the training was told."),
+        kind=InvalidData,
+    )  # fmt: skip
     collate = options.pop("collate_fn", None) or data.default_collate
     return data.DataLoader(
         _Numbered(dataset, collate), collate_fn=tuple,  # it is put together where it is loaded

@@ -1,6 +1,6 @@
 """A canary: invented records, alone and together, tell in a run whether records are kept apart."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,9 +11,7 @@ from torch import Tensor
 from noisette.core.randomness import Randomness
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients import ClippedGradients
-from noisette.nn.gradients.clipped import mapped_parts
-
-Losses = Callable[[Any, Any], Tensor]
+from noisette.nn.gradients.clipped import Losses, mapped_parts
 
 EVERY = 200
 """Tried at the first step, and then at each one with chance 1 / EVERY."""
@@ -40,10 +38,7 @@ class RunCanary:
         self._record: Any = None  # nobody's: zeros of the shapes and types of a record
 
     def step(self, losses: Losses, part: Any, count: int) -> None:
-        """Try it now, perhaps, with the shapes of the first `part` that had a `count` above 0.
-
-        Every step has its coin, whether or not there are records in its batch.
-        """
+        """Try it now, perhaps, with the shapes of the first `part` that had a `count` above 0."""
         if self._record is None and count:
 
             def blank(x: Any) -> Tensor:
@@ -51,7 +46,7 @@ class RunCanary:
                 return rows.new_zeros((rows.shape[0] // count, *rows.shape[1:]))
 
             self._record = mapped_parts(blank, part)
-        tails = self._source.integers(EVERY)
+        tails = self._source.integers(EVERY)  # in every step, whether or not it has records
         if self._record is None or (self._begun and tails and not self._stopped):
             return
         self._begun = True
@@ -116,8 +111,7 @@ class RunCanary:
             weights = torch.zeros(len(norms), dtype=torch.float32, device=norms.device)
             for i in chosen:
                 norm = float(norms[i])
-                scales[i] = 1.0 / norm if 2.0**-60 < norm < 2.0**60 else 0.0
-                weights[i] = scales[i]
+                weights[i] = scales[i] = 1.0 / norm if 2.0**-60 < norm < 2.0**60 else 0.0
             return weights
 
         difference = self._booked(losses, batch, self._size, together)

@@ -24,16 +24,10 @@ from noisette.nn.clipping import Clipping
 
 FORMAT = 3
 
-_PARTS: dict[str, tuple[type, ...]] = {
-    "module": (dict,),
-    "optimizer": (dict,),
-    "average": (dict, type(None)),
-    "clipping": (dict,),
-    "charge": (int,),
-    "steps": (int,),
-    "seeded": (bool,),
-    "facts": (dict,),
-}
+_PARTS: dict[str, Any] = {
+    "module": dict, "optimizer": dict, "average": dict | None, "clipping": dict, "charge": int,
+    "steps": int, "seeded": bool, "facts": dict,
+}  # fmt: skip
 
 
 class Average:
@@ -165,15 +159,14 @@ def read(path: Path) -> dict[str, Any]:
         loaded = torch.load(file, weights_only=True)
     state: dict[str, Any] = loaded if isinstance(loaded, dict) else {}
     form = state.pop("noisette_checkpoint", None)
-    if form == 2:
-        raise InvalidParameter(
-            f"{path} is of an earlier version, which kept no public facts to compare a resumed run "
-            "with; finish it there, or begin again with another file."
-        )
-    if form != FORMAT:
-        raise InvalidParameter(f"{path} is not a checkpoint of noisette, format {FORMAT}.")
-    if not all(isinstance(state.get(name, ...), kinds) for name, kinds in _PARTS.items()):
-        raise InvalidParameter(f"{path} is damaged; begin again with another file.")
+    _validate.refuse(
+        (form == 2,
+         f"{path} is of an earlier version, which kept no public facts to compare a resumed run "
+         "with; finish it there, or begin again with another file."),
+        (form != FORMAT, f"{path} is not a checkpoint of noisette, format {FORMAT}."),
+        (not all(isinstance(state.get(name, ...), kind) for name, kind in _PARTS.items()),
+         f"{path} is damaged; begin again with another file."),
+    )  # fmt: skip
     return state
 
 

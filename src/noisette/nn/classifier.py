@@ -61,7 +61,8 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
     ----------
     module : torch.nn.Module or callable
         A module that maps a batch of rows to one score per class, or a function without
-        arguments that makes one. A module is copied, never changed.
+        arguments that makes one. A module is copied, never changed; one that cannot be trained
+        privately (see `check_module`) is refused.
     epsilon, delta : float, default 3.0 and 1e-5
         The guarantee; delta must be above 0 and below 1/n.
     epochs : int, default 20
@@ -78,21 +79,12 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         ``augment(rows)`` returns a random variant of a tensor of rows, by operations of torch
         on each row alone; with ``copies=K`` a record's gradient is the mean over K of them, at no
         cost in privacy.
-    adjacency : {"replace-one", "zero-out", "add-remove"}, default "replace-one"
-        Who is a neighbour.
-    classes : sequence, optional
-        All labels; None reads them off y and says so in the guarantee.
+    %(adjacency, classes)
     class_weight : dict or "balanced", optional
         Public weights by label that multiply the loss, or "balanced": 1 / (how common a class
         is), from noisy counts that are bought with 5 % of epsilon. Only their ratio matters.
         Clipping comes after them, so they act on gradients shorter than the clip norm.
-    population : int, optional
-        Public stand-in for n under add-remove.
-    ledger : Ledger, optional
-        What is charged; None opens one for this fit.
-    random_state : int or Randomness, optional
-        None for cryptographic noise; a number makes an experiment repeatable and the guarantee
-        void.
+    %(population, ledger, random_state)
     verbose : int, default 0
         With 1, a progress bar with public facts is shown.
     **training : dict
@@ -184,23 +176,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             Whose row each row is, by any identifier. Then the guarantee is about persons with all
             their rows, batches are drawn among persons, and the number of rows is private.
 
-        Returns
-        -------
-        self
-            The fitted estimator.
-
-        Raises
-        ------
-        InvalidParameter
-            If a parameter is out of range, or the module cannot be trained privately; nothing
-            is charged.
-        InvalidData
-            If X, y, the levels or the persons have the wrong shape or entries; nothing is
-            charged.
-        Unproven
-            If no theorem covers the parameters together; nothing is charged.
-        BudgetExceeded
-            If the ledger has too little left; nothing is charged.
+        %(fitted, refusals)
 
         """
         with self._all_or_nothing(X):
@@ -219,10 +195,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         persons : bool, default False
             Whether ``fit`` will get persons; the guarantee is then about all rows of one.
 
-        Returns
-        -------
-        Forecast
-            The plan, its epsilon, the noise in plain units, memory and time to expect.
+        %(forecast)
 
         """
         _, adjacency, _ = self._check_public()
@@ -238,13 +211,10 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         schedule = prepared.schedule
         spread = schedule.mechanism.noise_multiplier * public.clip_norm / schedule.normaliser(size)
         return Forecast(
-            algorithm=algorithm.name,
-            plan=prepared.plan,
+            algorithm=algorithm.name, plan=prepared.plan,
             epsilon=accounting.epsilon(prepared.plan, delta=public.delta, adjacency=adjacency),
-            delta=public.delta,
-            adjacency=str(adjacency),
-            weight_noise=None,
-            typical_weight=math.nan,
+            delta=public.delta, adjacency=str(adjacency), unit=unit.word,
+            weight_noise=None, typical_weight=math.nan,
             memory=int(4 * entries + 4 * _COPIES * weights + 300e6),
             seconds=_SECONDS * weights * n * algorithm.passes(prepared),
             notes=(
@@ -252,10 +222,9 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
                 f"of about {spread:.2g}; the gradient of one record has norm at most "
                 f"{public.clip_norm:g}.",
                 "Time and memory are for layers that use each weight once for each record.",
-                *((weighing.BALANCED_NOTE,) if self._even else ()),
+                *(weighing.BALANCED_NOTE,) * self._even,
             ),
-            unit=unit.word,
-        )
+        )  # fmt: skip
 
     def _prepared(self, X: Any, y: Any) -> PreparedNetwork:
         with self._all_or_nothing(look=True), torch.random.fork_rng(devices=[]):
@@ -283,23 +252,16 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
         self.module_, self.classes_ = asked["module"].eval(), classes
         self._dtype, self._shape = records._rows.dtype, shape
         self.n_features_in_ = int(np.prod(shape))
-        private = not asked["ledger"].adjacency.size_is_public
-        known = "the stand-in for it" if private else f"the number of {unit.word}s"
+        public = asked["ledger"].adjacency.size_is_public
+        known = f"the number of {unit.word}s" if public else "the stand-in for it"
         source = "as given" if self.classes is not None else "read off y and treated as public"
-        even = self._even
         made = training.guarantee(
-            public=(
-                f"{known}, {asked['population']}",
-                f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}",
-            ),
-            notes=(
-                *((weighing.BALANCED_NOTE,) if even else ()),
-                TAKEN_AS_GIVEN,
-                ONE_FIT,
-                *self._refused(unit, weighed=False),
-            ),
-        )
-        more = (*weighing.weight_proofs(self.class_weight), *(("PLAN-BEFORE-LOOK",) * even))
+            public=(f"{known}, {asked['population']}",
+                    f"the set of labels ({', '.join(map(str, classes[:20]))}), {source}"),
+            notes=(*(weighing.BALANCED_NOTE,) * self._even, TAKEN_AS_GIVEN, ONE_FIT,
+                   *self._refused(unit, weighed=False)),
+        )  # fmt: skip
+        more = (*weighing.weight_proofs(self.class_weight), *("PLAN-BEFORE-LOOK",) * self._even)
         self.privacy_ = replace(made, proofs=(*made.proofs, "ROW-LOCAL", *more))
 
     def _asked(
@@ -422,8 +384,7 @@ class PrivateClassifier(Scored, ClassifierMixin, PrivateEstimator):  # type: ign
             return (), None
         if self.sampling != "poisson":
             raise InvalidParameter("sample_epsilon is for sampling='poisson'.")
-        most = float(self.epsilon)
-        values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, most, "epsilon")
+        values = inputs.vector("sample_epsilon", sample_epsilon, n, 0.0, self.epsilon, "epsilon")
         known, groups = np.unique(values, return_inverse=True)
         counts = np.bincount(unit.one_each("sample_epsilon", groups))
         if known[0] <= 0.0 or len(known) > _MOST_LEVELS:

@@ -52,19 +52,7 @@ class Clipping(ABC):
 
     @abstractmethod
     def factors(self, norms: Tensor) -> Tensor:
-        """Return the factor of each record from (an upper bound of) its gradient's norm.
-
-        Parameters
-        ----------
-        norms : torch.Tensor
-            Upper bounds of the norms of the records' gradients.
-
-        Returns
-        -------
-        torch.Tensor
-            Factors; times the norm, each is at most `clip_norm`.
-
-        """
+        """Return each record's factor, at most `clip_norm` / norm, from upper bounds of norms."""
 
     def _note(self, norms: Tensor, shares: Tensor | None) -> None:  # noqa: B027
         """Take note of a micro-batch for `_counts`; `shares` weigh the rows within persons."""

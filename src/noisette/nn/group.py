@@ -10,7 +10,7 @@ rank whose process ends closes its connections, which ends the exchange of the o
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -62,8 +62,7 @@ class Group:
         box: list[Any] = [self.together(lambda: work() if self.first else None)]
         with _connected():
             torch.distributed.broadcast_object_list(box, src=0)
-        found: Found = box[0]
-        return found
+        return cast("Found", box[0])
 
     def added(self, work: Callable[[], Tensor], size: int, dtype: torch.dtype) -> Tensor:
         """Return the sum of what `work` returns on every rank; all stop if one fails."""

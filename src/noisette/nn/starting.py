@@ -43,14 +43,7 @@ from noisette.fitting.algorithms.steps import in_random_order
 from noisette.fitting.algorithms.train import begin as pay
 from noisette.fitting.units import Unit
 from noisette.nn import checkpoint as files
-from noisette.nn.batches import (
-    MOST_ROWS,
-    check_ranks,
-    members_of,
-    row_weights,
-    to_come,
-    unit_of,
-)
+from noisette.nn.batches import MOST_ROWS, check_ranks, members_of, row_weights, to_come, unit_of
 from noisette.nn.checkpoint import Average
 from noisette.nn.clipping import as_clipping
 from noisette.nn.gradients import ClippedGradients
@@ -96,27 +89,26 @@ class Start:
         pair = isinstance(asked.checkpoint, tuple) and len(asked.checkpoint) == 2
         file, every = asked.checkpoint if pair else (asked.checkpoint, None)
         self.file, self.every = None if file is None else Path(file), every
-        if self.file is not None and self.banded is not None:
-            raise Unproven(
-                "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
-                "band=None or no checkpoint."
-            )
-        if self.run.first and (self.file is not None or self.group.ranks > 1):
-            raise Unproven(
-                "balanced classes are for one process, and cannot be resumed from a checkpoint; "
-                "give public weights, or none."
-            )
+        _validate.refuse(
+            (self.file is not None and self.banded is not None,
+             "correlated noise cannot be resumed from a checkpoint, which holds no noise; use "
+             "band=None or no checkpoint."),
+            (self.run.first and (self.file is not None or self.group.ranks > 1),
+             "balanced classes are for one process, and cannot be resumed from a checkpoint; give "
+             "public weights, or none."),
+            kind=Unproven,
+        )  # fmt: skip
         self.gradients = ClippedGradients(asked.module)
         # The optimizer may neither move something else nor ask for gradients by itself.
         known = set(map(id, self.gradients.parameters))
-        for part in asked.optimizer.param_groups:
-            if any(p.requires_grad and id(p) not in known for p in part["params"]):
-                raise InvalidParameter(
-                    "the optimizer holds parameters of another module; make it from "
-                    "module.parameters()."
-                )
-        if isinstance(asked.optimizer, torch.optim.LBFGS):
-            raise InvalidParameter("LBFGS looks at the loss several times a step; use SGD or Adam.")
+        moved = (p for part in asked.optimizer.param_groups for p in part["params"])
+        _validate.refuse(
+            (any(p.requires_grad and id(p) not in known for p in moved),
+             "the optimizer holds parameters of another module; make it from "
+             "module.parameters()."),
+            (isinstance(asked.optimizer, torch.optim.LBFGS),
+             "LBFGS looks at the loss several times a step; use SGD or Adam."),
+        )  # fmt: skip
 
     @_by_itself
     def check(self) -> None:
@@ -129,9 +121,8 @@ class Start:
                 "a checkpoint needs a ledger in a file, which remembers what was drawn; pass "
                 "ledger=Ledger.open(path, ...)."
             )
-        self.average = None
-        if asked.averaging is not None:
-            self.average = Average(asked.averaging, self.gradients.parameters, self.run.steps)
+        kind, parameters = asked.averaging, self.gradients.parameters
+        self.average = None if kind is None else Average(kind, parameters, self.run.steps)
         self.trained = files.Moving(asked.module, asked.optimizer, self.average, self.clipping)
         check_ids(asked.record_ids, size)
         self.unit = unit_of(asked, size)
@@ -170,7 +161,7 @@ class Start:
         _validate.delta_for(self.delta, public)
         counts = None
         if self.members is not None:
-            own = [len(rows) for rows in self.members]
+            own = list(map(len, self.members))
             counts = np.sum(group.gathered(lambda: own), axis=0).tolist()
         self.normaliser = self.run.normaliser(public, counts)
         group.agree({"divisor": self.normaliser})
@@ -296,14 +287,15 @@ class Start:
 
     def public(self) -> tuple[str, ...]:
         """Return what the guarantee treats as public."""
-        levels = ("everybody's level, which a changed record keeps",)
-        one = f"that there is at least one {self.unit.word}"
+        further = (
+            (not self.adjacency.size_is_public, f"that there is at least one {self.unit.word}"),
+            (len(self.run.samplers) > 1, "everybody's level, which a changed record keeps"),
+            (self.asked.record_ids is not None, "the record_ids"),
+        )
         return (
             f"the number {self.normaliser:g} by which every noisy sum of gradients is divided",
             "the architecture, its starting weights, the optimizer and all settings",
-            *(() if self.adjacency.size_is_public else (one,)),
-            *(levels if len(self.run.samplers) > 1 else ()),
-            *(("the record_ids",) if self.asked.record_ids is not None else ()),
+            *(words for holds, words in further if holds),
         )
 
     def notes(self, *, given: bool) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ through the door, divided by a public number, into ``parameter.grad``, then any 
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,9 @@ from noisette.nn.arrays import TensorRecords
 from noisette.nn.batches import Queue, numbered, part_of
 from noisette.nn.canary import RunCanary
 from noisette.nn.clipping import Clipping
+from noisette.nn.gradients.clipped import Losses
 from noisette.nn.gradients.rounding import shared
 from noisette.nn.starting import begin
-
-Losses = Callable[[nn.Module, Any], Tensor]
 
 _SAVES = 20  # checkpoints in a run, unless asked otherwise
 _AT_ONCE = 8192  # records summed in float32; more in float64, so that rounding stays with a few
@@ -111,7 +110,10 @@ class PrivateTraining:
 
     Examples
     --------
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> import torch
+    >>> from noisette import Ledger
     >>> from noisette.nn import PrivateTraining, make_plan
     >>> X, y = torch.ones(200, 3), torch.arange(200) % 2
     >>> module = torch.nn.Linear(3, 2)
@@ -128,6 +130,20 @@ class PrivateTraining:
     >>> training.load_average()
     >>> training.steps_done, training.guarantee().epsilon
     (3, 2.0)
+
+    With a loader, and files from which a run that was killed goes on:
+
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> ledger = Ledger.open(folder / "study.ledger", epsilon=2.0, delta=1e-4)
+    >>> training = PrivateTraining(
+    ...     module, optimizer, plan, size=200, delta=1e-4, epsilon=2.0, ledger=ledger,
+    ...     checkpoint=folder / "run.pt",
+    ... )
+    >>> for batch in training.loader(torch.utils.data.TensorDataset(X, y)):
+    ...     training.step(losses, batch)
+    >>> training.save()
+    >>> training.steps_done, (folder / "run.pt").exists()
+    (3, True)
 
     """
 
@@ -163,9 +179,11 @@ class PrivateTraining:
         self.steps_done = start.drawn
         self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping
-        few = self.normaliser <= _AT_ONCE and start.weights is None  # any number makes a person
-        small = few and start.gradients.single and start.banded is None and start.clipping.fixed
         # What is summed is in single precision anyway; the door adds its noise in double.
+        small = (
+            self.normaliser <= _AT_ONCE and start.weights is None  # any number makes a person
+            and start.gradients.single and start.banded is None and start.clipping.fixed
+        )  # fmt: skip
         self._precision = torch.float32 if small else torch.float64
         self._most = min(micro_batch or _AT_ONCE, _AT_ONCE)
         usual = min(round(self.normaliser), self._most)  # public, as the size of a batch may not be
@@ -174,8 +192,7 @@ class PrivateTraining:
         self._canary = RunCanary(self._gradients, usual, start.copies, source)
         self._queue = Queue(start.to_come)
         self._save_every = start.every or max(1, self._run.steps // _SAVES)
-        self._broken = False
-        self._word = False  # whether rows were taken on somebody's word
+        self._broken = self._word = False  # `_word`: rows were taken on somebody's word
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -227,20 +244,6 @@ class PrivateTraining:
         PermitError
             If another loop took the batches, or a step failed after its noise.
 
-        Examples
-        --------
-        >>> import torch
-        >>> from noisette.nn import PrivateTraining, make_plan
-        >>> records = torch.utils.data.TensorDataset(torch.ones(200, 3))
-        >>> module = torch.nn.Linear(3, 1)
-        >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        >>> plan = make_plan(size=200, epsilon=2.0, delta=1e-4, batch_size=50, steps=3)
-        >>> training = PrivateTraining(module, optimizer, plan, size=200, delta=1e-4)
-        >>> for batch in training.loader(records):
-        ...     training.step(lambda module, batch: module(batch[0])[:, 0] ** 2, batch)
-        >>> training.steps_done
-        3
-
         """
         options.setdefault("generator", self._gradients.chance.generator())
         loaded = numbered(dataset, self._start.rows, self._queue.ahead, options)
@@ -253,19 +256,17 @@ class PrivateTraining:
             # Before the next batch is taken: none may be left out, since correlated noise counts
             # on the distance between two uses of a record.
             self._refuse_broken()
-            found: Any = None
+            found: Any = (None, None)
             if source is not None:
                 try:
                     with self._gradients.chance.loading():
-                        found = next(source, None)
+                        found = next(source, found)
                 except BaseException as error:
                     self._group.together(partial(_again, error))  # the others wait in their step
                     raise
             rows = self._queue.hand_over()
-            if source is not None:
-                known = None if rows is None else rows.tolist()
-                if known != (None if found is None else found[0]):
-                    raise PermitError("the batches of this loader were taken by another loop.")
+            if source is not None and found[0] != (None if rows is None else rows.tolist()):
+                raise PermitError("the batches of this loader were taken by another loop.")
             if rows is None:
                 break
             yield rows.copy() if source is None else found[1]  # the caller's to change
@@ -320,9 +321,8 @@ class PrivateTraining:
         if not rule.fixed:
             vars(self._clipping).update(vars(rule))
             self._clipping._restore(self._group.told(rule._state))
-        mean = noisy.div_(self.normaliser)
         self._forget_gradients()  # whatever somebody's own backward pass left
-        for parameter, piece in self._gradients.pieces(mean):
+        for parameter, piece in self._gradients.pieces(noisy.div_(self.normaliser)):
             parameter.grad = piece.to(parameter.dtype)
         self.optimizer.step()
         self._forget_gradients()
@@ -413,26 +413,6 @@ class PrivateTraining:
         InvalidParameter
             If no `checkpoint` was given.
 
-        Examples
-        --------
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> import torch
-        >>> from noisette import Ledger
-        >>> from noisette.nn import PrivateTraining, make_plan
-        >>> folder = Path(tempfile.mkdtemp())
-        >>> ledger = Ledger.open(folder / "study.ledger", epsilon=2.0, delta=1e-4)
-        >>> module = torch.nn.Linear(3, 1)
-        >>> optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        >>> plan = make_plan(size=200, epsilon=2.0, delta=1e-4, batch_size=50, steps=3)
-        >>> training = PrivateTraining(
-        ...     module, optimizer, plan, size=200, delta=1e-4, epsilon=2.0, ledger=ledger,
-        ...     checkpoint=folder / "run.pt",
-        ... )
-        >>> training.save()
-        >>> (folder / "run.pt").exists()
-        True
-
         """
         start = self._start
         if start.file is None:
@@ -469,7 +449,7 @@ class PrivateTraining:
         start = self._start
         if start.permit is None:
             raise PermitError("the first rank holds the guarantee.")
-        resumed = ("RESUME",) if start.file is not None else ()
+        resumed = () if start.file is None else ("RESUME",)
         return start.permit.guarantee(
             released,
             public=(*start.public(), *public),
@@ -480,10 +460,7 @@ class PrivateTraining:
 
 
 def _within(rule: Clipping, clip_norm: float, shares: Tensor | None, norms: Tensor) -> Tensor:
-    """Return the rule's factors; one that would let a record pass the clip norm becomes 0.
-
-    With `shares` the rows of a person together stay within it.
-    """
+    """Return the rule's factors, 0 where a record, or by `shares` a person, would pass the norm."""
     rule._note(norms, shares)
     found = rule.factors(norms)
     within = found.double().abs() * norms <= clip_norm

@@ -302,7 +302,7 @@ class PrivateSearch(Scored, ClassifierMixin, PrivateEstimator):  # type: ignore[
         d : int, optional
             The number of features, where the estimator's own ``plan`` asks for it.
 
-        %(outlook)
+        %(forecast)
 
         """
         candidates, law, score, ledger, _ = self._check_public()

@@ -4,12 +4,6 @@ from noisette.nn.gradients import chance, composed, conv, linear, normalisation,
 from noisette.nn.gradients.clipped import ClippedGradients, check_module
 
 __all__ = [  # the rules register themselves
-    "ClippedGradients",
-    "chance",
-    "check_module",
-    "composed",
-    "conv",
-    "linear",
-    "normalisation",
+    "ClippedGradients", "chance", "check_module", "composed", "conv", "linear", "normalisation",
     "rounding",
-]
+]  # fmt: skip

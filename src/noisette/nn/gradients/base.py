@@ -211,7 +211,6 @@ class Pass:
             losses, [self._seed, *own.values(), *trained],
             grad_outputs=torch.full_like(losses, share), allow_unused=True,
         )  # fmt: skip
-        for key, g in zip(own, found, strict=False):
-            if g is not None:
-                self.terms.append(Dense(self.trained[key], g))
+        each = zip(own, found, strict=False)
+        self.terms += [Dense(self.trained[key], g) for key, g in each if g is not None]
         return [p for p, g in zip(trained, found[len(own) :], strict=True) if g is not None]

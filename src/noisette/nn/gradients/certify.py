@@ -35,8 +35,8 @@ _ENTRIES = 1 << 14  # of all tensors of a call: larger ones take minutes
 _SAMPLES = 16  # of each function and type of number
 _CLOSE = {torch.float64: 1e-7, torch.complex128: 1e-7}
 _UNSET = ("empty", "new_empty")  # what they return has no values yet
-_VARYING = "linalg_lstsq"  # by its driver gelsy the same arguments give other last bits each time
-_REACHING = ("as_strided", "set_", "resize", "_resize")  # they name memory, not entries
+# They name memory, not entries; or, by lstsq's driver gelsy, give other last bits each time.
+_NEVER = ("as_strided", "set_", "resize", "_resize", "linalg_lstsq")
 _TYPES = (torch.float64, torch.float32, torch.int64, torch.bool, torch.complex128)
 
 
@@ -63,24 +63,28 @@ Notes = dict[str, dict[str, Call]]
 # --- what arrives at vmap's rules ----------------------------------------------------------------
 
 
+def _of_one(x: Tensor) -> Tensor:
+    """Return the first record of what vmap hands out, in the layout that the rule sees."""
+    if _functorch.is_batchedtensor(x):
+        x = _functorch.get_unwrapped(x).select(_functorch.maybe_get_bdim(x), 0)
+    return x.detach().clone()
+
+
 @contextmanager
 def _noting(notes: Notes) -> Iterator[None]:
     """Note every call that arrives at a rule of vmap inside the block."""
 
     def note(name: str, original: Any, args: Any, kwargs: Any) -> Any:
-        calls, told, entries = notes.setdefault(name, {}), [], 0
+        calls = notes.setdefault(name, {})
         with suppress(Exception):
-            leaves, spec = tree_flatten((args, kwargs))
-            for i, x in enumerate(leaves):
-                if isinstance(x, Tensor):
-                    # The first record of what vmap hands out, in the layout that the rule sees.
-                    if _functorch.is_batchedtensor(x):
-                        x = _functorch.get_unwrapped(x).select(_functorch.maybe_get_bdim(x), 0)
-                    leaves[i] = x = x.detach().clone()
-                    entries += x.numel()
-                told.append((tuple(x.shape), x.stride(), x.dtype) if isinstance(x, Tensor) else x)
-            if entries <= _ENTRIES:
-                calls.setdefault(repr(told), Call(leaves, spec))
+            given, spec = tree_flatten((args, kwargs))
+            call = Call([_of_one(x) if isinstance(x, Tensor) else x for x in given], spec)
+            told = [
+                (tuple(x.shape), x.stride(), x.dtype) if isinstance(x, Tensor) else x
+                for x in call.leaves
+            ]
+            if sum(call.leaves[i].numel() for i in call.places) <= _ENTRIES:
+                calls.setdefault(repr(told), call)
             if len(calls) > 16 * _CALLS:
                 calls.pop(next(iter(calls)))
         return original(*args, **kwargs)
@@ -111,8 +115,7 @@ def noted(only: Callable[[str], bool] = lambda name: True) -> Notes:
                     continue
                 samples = list(function.sample_inputs("cpu", dtype))
                 for sample in samples[:: -(-len(samples) // _SAMPLES) or 1]:
-                    given = (sample.input, *sample.args), sample.kwargs
-                    call = Call(*tree_flatten(given))
+                    call = Call(*tree_flatten(((sample.input, *sample.args), sample.kwargs)))
                     for run in (function.op, function.inplace_variant):
                         if run is not None:
                             _mapped(run, call, dtype.is_floating_point)
@@ -176,12 +179,10 @@ def _records(op: Any, call: Call) -> list[list[Any]]:
             [_others(x, n, shuffled, integers) if isinstance(x, Tensor) else x for x in call.leaves]
             for n in range(RECORDS + 1)
         ]
-        try:
+        with suppress(Exception):
             for values in records:
                 call.run(op, _cloned(values))
-        except Exception:
-            continue
-        return records
+            return records
     return []
 
 
@@ -326,7 +327,6 @@ def _close(found: list[Tensor], expected: list[Tensor], exact: bool = False) -> 
 def certify(notes: Notes, calls_each: int = _CALLS) -> dict[str, Any]:
     """Return the certificate: what keeps records apart, and what with the axis in front only."""
     verdicts: dict[str, list[str]] = {"certified": [], "in_front": [], "not": []}
-    torch._C._functorch._set_vmap_fallback_warning_enabled(False)  # type: ignore[attr-defined]
     checks = 0
     for name in sorted(notes):
         op, calls, seen = operator(name), notes[name], list[tuple[bool, bool]]()
@@ -338,12 +338,11 @@ def certify(notes: Notes, calls_each: int = _CALLS) -> dict[str, Any]:
             seen += compared(op, calls[key])
         checks += len(seen)
         front = {right for first, right in seen if first}
-        verdict = "in_front" if front == {True} else "not"
-        if name.removeprefix("aten::").startswith((*_REACHING, _VARYING)):
-            verdict = "not"
-        elif all(right for _, right in seen) and True in front:
-            verdict = "certified"
-        verdicts[verdict].append(name)
+        if front != {True} or name.removeprefix("aten::").startswith(_NEVER):
+            verdicts["not"].append(name)
+        else:
+            apart = all(right for _, right in seen)
+            verdicts["certified" if apart else "in_front"].append(name)
     return {"torch": RELEASE, "checks": checks, **verdicts}
 
 

@@ -60,8 +60,8 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def generator(self) -> torch.Generator:
         """Return a generator of torch, for the seeds of workers that load rows."""
-        key = self.source.generator.bytes(64)[:8]
-        return torch.Generator().manual_seed(int.from_bytes(key, "little"))
+        seed = int.from_bytes(self.source.generator.bytes(64)[:8], "little")
+        return torch.Generator().manual_seed(seed)
 
     @contextmanager
     def loading(self) -> Iterator[None]:
@@ -96,9 +96,10 @@ class Chance(TorchDispatchMode):  # type: ignore[no-untyped-call]
             dtype = torch.get_default_dtype() if here is None else here.dtype
         shape = given.get("size")
         if shape is None:
-            like = [given.get(name) for name in ("self", "mean", "std")]
-            shapes = (x.shape for x in like if isinstance(x, Tensor))
-            shape = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+            like = (given.get(name) for name in ("self", "mean", "std"))
+            shape = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+                *(x.shape for x in like if isinstance(x, Tensor))
+            )
         return law(self, given, tuple(shape), dtype).to(given.get("device"), dtype)
 
     # --- numbers -----------------------------------------------------------------------------
@@ -185,10 +186,9 @@ def _normal(chance: Chance, given: dict[str, Any], shape: Any, dtype: torch.dtyp
 
 
 _LAWS: dict[str, Law] = {
-    "rand": _uniform,
-    "uniform": _uniform,
-    "randn": _normal,
-    "normal": _normal,
+    **dict.fromkeys(("rand", "uniform"), _uniform),
+    **dict.fromkeys(("randn", "normal"), _normal),
+    **dict.fromkeys(("random", "randint"), _whole),
     "log_normal": lambda c, g, shape, _: _normal(c, g, shape, _).exp(),
     "bernoulli": lambda c, g, shape, _: c.uniform(shape) < (g["p"] if "p" in g else g["self"]),
     "exponential": lambda c, g, shape, _: c.exponential(shape) / g["lambd"],
@@ -198,8 +198,6 @@ _LAWS: dict[str, Law] = {
     "geometric": lambda c, g, shape, _: (
         (c.exponential(shape) / -math.log1p(-g["p"])).ceil() if g["p"] < 1.0 else torch.ones(shape)
     ),
-    "random": _whole,
-    "randint": _whole,
     "randperm": lambda c, g, _, __: c.uniform((g["n"],)).argsort(),
     "multinomial": _chosen,
 }

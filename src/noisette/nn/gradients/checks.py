@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from noisette import _validate
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.linear import REASONS
 
@@ -28,15 +29,13 @@ def refuse(module: nn.Module) -> None:
         if reason:
             raise InvalidParameter(f"{shown} {reason}.")
     for name, parameter in module.named_parameters():
-        if isinstance(parameter, nn.parameter.UninitializedParameter):
-            raise InvalidParameter(
-                f"the parameter {name!r} has no shape yet; run the module once on made-up inputs "
-                "before training, or give its sizes."
-            )
-        if parameter.requires_grad and not parameter.is_floating_point():
-            raise InvalidParameter(
-                f"the parameter {name!r} is not real; complex gradients are not supported."
-            )
+        _validate.refuse(
+            (isinstance(parameter, nn.parameter.UninitializedParameter),
+             f"the parameter {name!r} has no shape yet; run the module once on made-up inputs "
+             "before training, or give its sizes."),
+            (parameter.requires_grad and not parameter.dtype.is_floating_point,
+             f"the parameter {name!r} is not real; complex gradients are not supported."),
+        )  # fmt: skip
     _refuse_global_hooks()
 
 

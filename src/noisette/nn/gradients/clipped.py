@@ -23,7 +23,6 @@ from noisette.nn.gradients.where import nothing_alive, raise_known, young
 
 Losses = Callable[[Any, Any], Tensor]
 
-
 _LEAST = 16
 """Fewer rows would meet other kernels, which round otherwise."""
 
@@ -73,13 +72,13 @@ class BatchRecords:
                 "losses must return a tensor: one loss for the record that it is given, or one "
                 f"for each copy; the model or the losses returned {told}."
             )
-        if value.shape != (self.copies,) and not (value.dim() == 0 and self.copies == 1):
-            raise InvalidData(
-                "losses must return one loss for the record that they are given (or one for each "
-                f"of its copies); for a batch of one they returned shape {tuple(value.shape)}."
-            )
-        if not value.is_floating_point():
-            raise InvalidData("a loss must be a real number.")
+        _validate.refuse(
+            (value.shape != (self.copies,) and (value.dim() or self.copies > 1),
+             "losses must return one loss for the record that they are given (or one for each of "
+             f"its copies); for a batch of one they returned shape {tuple(value.shape)}."),
+            (not value.is_floating_point(), "a loss must be a real number."),
+            kind=InvalidData,
+        )  # fmt: skip
         return value.reshape(self.copies)
 
 
@@ -129,15 +128,9 @@ class ClippedGradients:
         take_over()
 
     def add(
-        self,
-        losses: Losses,
-        batch: Any,
-        size: int,
-        factors: Callable[[Tensor], Tensor],
-        out: Tensor,
-        *,
-        copies: int = 1,
-    ) -> Tensor:
+        self, losses: Losses, batch: Any, size: int, factors: Callable[[Tensor], Tensor],
+        out: Tensor, *, copies: int = 1,
+    ) -> Tensor:  # fmt: skip
         """Add sum_i factors(norms)_i g_i to the flat vector `out`; return the norms (float64).
 
         ``losses(module, batch)`` is called for a batch of one record and returns its loss, or

@@ -33,9 +33,8 @@ def attend(
                 mask = mask[0]
             else:
                 mask = mask.expand(record.size, batch, *mask.shape[2:]).flatten(0, 1)
-        options: dict[str, Any] = {"enable_gqa": True} if enable_gqa else {}
         out = functional.scaled_dot_product_attention(
-            q, k, v, mask, dropout_p, is_causal, scale=scale, **options
+            q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )
         return out.view(record.size, batch, *out.shape[1:])
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
-from noisette.nn.gradients.terms import Dense, Outer, Term, chunks
+from noisette.nn.gradients.terms import Dense, Outer, Term, chunks, zeroed
 
 _WINDOW_ENTRIES = 1 << 19  # windows are copies of the input: keep them near the processor
 
@@ -43,16 +43,12 @@ class Windows(Term):
         self._entries = weight[0].numel() * layout.groups * math.prod(g.shape[2:])  # of a row
 
     def windows(self, x: Tensor) -> Tensor:
-        """Return the windows of some rows of x, shape (rows, channels * kernel, T).
-
-        Where a row has few of them, its places are listed once and taken from every row, which is
-        two to three times as fast as a copy along the strides of so short runs.
-        """
+        """Return the windows of some rows of x, shape (rows, channels * kernel, T)."""
         sides = [side for width in reversed(self.layout.padding) for side in (width, width)]
         x = functional.pad(x, sides)
         if self._entries > _WINDOW_ENTRIES:
             return unfold(x, self.layout)
-        if self._places is None:
+        if self._places is None:  # where windows are small, two to three times as fast as a copy
             numbers = torch.arange(x[0].numel(), device=x.device).view(1, *x.shape[1:])
             self._places = unfold(numbers, self.layout)[0]
         taken = x.flatten(1).index_select(1, self._places.view(-1))
@@ -62,9 +58,7 @@ class Windows(Term):
         """Return a (n, d, T) and g (n, p / groups, T), where n counts examples times groups."""
         rows, n = slice(start * self.copies, stop * self.copies), stop - start
         a, g = self.windows(self.x[rows]), self.g[rows].flatten(2)
-        if self.copies > 1:
-            a = a.view(n, self.copies, *a.shape[1:]).movedim(1, 2).flatten(2)
-            g = g.view(n, self.copies, *g.shape[1:]).movedim(1, 2).flatten(2)
+        a, g = (x.view(n, self.copies, *x.shape[1:]).movedim(1, 2).flatten(2) for x in (a, g))
         shape = n * self.layout.groups, -1, g.shape[2]
         return a.reshape(shape), g.reshape(shape)
 
@@ -113,16 +107,13 @@ class Windows(Term):
 
     def without(self, bad: Tensor) -> "Windows":
         """Return the term with zero rows for `bad`."""
-        bad = bad.repeat_interleave(self.copies).view(-1, *[1] * (self.x.dim() - 1))
-        x, g = self.x.masked_fill(bad, 0.0), self.g.masked_fill(bad, 0.0)
+        bad = bad.repeat_interleave(self.copies)
+        x, g = zeroed(self.x, bad), zeroed(self.g, bad)
         return Windows(self.parameter, self.layout, x, g, self.copies)
 
 
 def unfold(x: Tensor, layout: Layout) -> Tensor:
-    """Return the windows of a padded x, shape (rows, channels * kernel, T).
-
-    One strided copy: faster than torch's own im2col, and the same for any number of axes.
-    """
+    """Return the windows of a padded x, shape (rows, channels * kernel, T), by a strided copy."""
     x, out, within, between = x.contiguous(), [], [], []
     for axis, (size, stride, _, dilation) in enumerate(zip(*layout[:4], strict=True), 2):
         out.append((x.shape[axis] - dilation * (size - 1) - 1) // stride + 1)
@@ -169,8 +160,7 @@ def _follow(call: Any, count: int, record: Pass, input: Tensor, weight: Tensor,
             sums = g.flatten(2).sum(2)
             yield Dense(b, sums.view(-1, copies, sums.shape[1]).sum(1) if copies > 1 else sums)
 
-    settings = layout.stride, padding, dilation, groups
-    return record.tap(lambda x: call(x, *fixed, *settings), x, terms, merged=1 if single else 2)
+    return record.tap(lambda x: call(x, *fixed, *layout[1:]), x, terms, merged=1 if single else 2)
 
 
 for _count, _call in enumerate((functional.conv1d, functional.conv2d, functional.conv3d), 1):

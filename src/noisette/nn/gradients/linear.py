@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from noisette.errors import InvalidParameter
+from noisette._validate import refuse
 from noisette.nn.gradients.base import Pass, rule
 from noisette.nn.gradients.rounding import gamma, squares, working
-from noisette.nn.gradients.terms import Dense, Outer, Shift, Term, Vectors
+from noisette.nn.gradients.terms import Dense, Outer, Shift, Term, Vectors, zeroed
 
 
 def weight_term(weight: Tensor, a: Tensor, cotangent: Vectors) -> Term:
@@ -95,10 +95,7 @@ class Lookup(Term):
         self.size = g.shape[0]
 
     def squares(self) -> Tensor:
-        """Return the squared norms: cotangents of equal indices are added first.
-
-        Adding T of them rounds by at most gamma_T sum_t ||g_t||, which is added to the norm.
-        """
+        """Return the squared norms: cotangents of equal indices are added first, which rounds."""
         T, d = self.g.shape[1:]
         if T == 1:
             return squares(self.g[:, 0])
@@ -130,7 +127,7 @@ class Lookup(Term):
 
     def without(self, bad: Tensor) -> "Lookup":
         """Return the term with zero rows for `bad`."""
-        return Lookup(self.parameter, self.index, self.g.masked_fill(bad[:, None, None], 0.0))
+        return Lookup(self.parameter, self.index, zeroed(self.g, bad))
 
 
 REASONS = {
@@ -149,9 +146,12 @@ def embedding(
 ) -> Any:  # fmt: skip
     """Follow out_t = W[index_t]."""
     given = {"max_norm": max_norm, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
-    wrong = [f"{option}, which {REASONS[option]}" for option, value in given.items() if value]
-    if wrong:
-        raise InvalidParameter(f"an embedding has {wrong[0]}; leave it off.")
+    refuse(
+        *(
+            (value, f"an embedding has {option}, which {REASONS[option]}; leave it off.")
+            for option, value in given.items()
+        )
+    )
     if not record.trains(weight):
         if not record.constant(weight):
             return NotImplemented

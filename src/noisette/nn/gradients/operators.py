@@ -56,16 +56,12 @@ def certificate_file(*, made: bool = False) -> Path:
     ours = Path(__file__).parent / "certificates" / name
     if ours.exists() and not made:
         return ours
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(named) if named else Path.home() / ".cache") / "noisette" / name
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "noisette" / name
 
 
 @cache
 def take_over() -> None:
-    """Take every operator over that is not certified, once in a process.
-
-    Outside the passes of this package torch's own rules run as before.
-    """
+    """Take over, once in a process and for our passes alone, every operator not certified."""
     file = certificate_file()
     if not file.exists():
         raise InvalidParameter(
@@ -169,14 +165,15 @@ def _alone(op: Any, original: Any, args: Any, kwargs: Any) -> Any:
         given = [x[i].clone() if own else x for x, own in zip(whole, mapped, strict=True)]
         one, named = tree_unflatten(given, spec)
         with torch._C._ExcludeDispatchKeyGuard(_BELOW):
-            rows.append(tree_flatten(op(*one, **named)))
-    found = []
-    for each in zip(*(values for values, _ in rows), strict=True):
-        first = each[0]
-        if isinstance(first, Tensor):
-            # Times 1, a cotangent arrives in memory that holds nothing else, too.
-            copied = first.is_floating_point() or first.is_complex()
-            stacked = torch.stack([x * 1 if copied else x for x in each])
-            first = _functorch._add_batch_dim(stacked, 0, level)
-        found.append(first)
-    return args[0].copy_(found[0]) if _written(op) else tree_unflatten(found, rows[0][1])
+            rows.append(op(*one, **named))
+
+    def stacked(first: Any, *more: Any) -> Any:
+        if not isinstance(first, Tensor):
+            return first
+        # Times 1, a cotangent arrives in memory that holds nothing else, too.
+        copied = first.is_floating_point() or first.is_complex()
+        each = torch.stack([x * 1 if copied else x for x in (first, *more)])
+        return _functorch._add_batch_dim(each, 0, level)
+
+    found = tree_map(stacked, *rows)
+    return args[0].copy_(found) if _written(op) else found

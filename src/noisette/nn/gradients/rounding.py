@@ -46,11 +46,7 @@ def squares(x: Tensor) -> Tensor:
 
 
 def squares_of_all(found: Sequence[Tensor]) -> Tensor:
-    """Return `squares` of several tensors of one type and shape, but for their last axis.
-
-    A few operations on all of them take less time than a few on each. The last axis has at most
-    4,096 entries.
-    """
+    """Return `squares` of several tensors at once, alike but for a last axis of at most 4,096."""
     norms = [torch.linalg.vector_norm(x, dim=-1) for x in found]
     stacked = (torch.stack(norms) if len(norms) > 1 else norms[0].unsqueeze(0)).double()
     like = found[0]
@@ -77,11 +73,10 @@ def _allowances(
 def full_precision() -> bool:
     """Say whether torch multiplies float32 as float32, whichever of its settings was used."""
     try:
-        if torch.get_float32_matmul_precision() != "highest":
-            return False
+        highest = torch.get_float32_matmul_precision() == "highest"
     except RuntimeError:  # the newer settings below were used, and not for full precision
         return False
-    return all(
+    return highest and all(
         getattr(getattr(torch.backends.mkldnn, kind, None), "fp32_precision", "none")
         in ("none", "ieee")
         for kind in ("matmul", "conv", "rnn")

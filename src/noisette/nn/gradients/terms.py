@@ -35,10 +35,7 @@ class Term(ABC):
         """Return the gradients of examples start .. stop - 1, shape (n, *parameter.shape)."""
 
     def error(self) -> Tensor:
-        """Return bounds of the norm of what rounding changed in `rows`, float64, shape (size,).
-
-        None, where the rows are the contribution.
-        """
+        """Return bounds of the norm of what rounding changed in `rows`, 0 where they are exact."""
         return torch.zeros(self.size, dtype=torch.float64, device=self.parameter.device)
 
     def vectors(self) -> Sequence["Vectors"]:
@@ -62,11 +59,7 @@ def _matrix(rows: Tensor) -> Tensor:
 
 
 def joint_squares(terms: Sequence[Term]) -> Tensor:
-    """Return upper bounds of the squared norms of the sum of several terms of one parameter.
-
-    The gradients are formed for a few examples at a time, so cross terms are right whatever the
-    layers were.
-    """
+    """Return upper bounds of the squared norms of a sum of terms, formed for a few at a time."""
     size, entries = terms[0].size, terms[0].parameter.numel()
     parts, absolute = [], []
     for start, stop in chunks(size, entries):
@@ -102,7 +95,7 @@ class Dense(Term):
 
     def without(self, bad: Tensor) -> "Dense":
         """Return the term with zero rows for `bad`."""
-        return Dense(self.parameter, _zeroed(self.gradients, bad))
+        return Dense(self.parameter, zeroed(self.gradients, bad))
 
 
 class Vectors:
@@ -162,7 +155,7 @@ class Shift(Term):
 
     def without(self, bad: Tensor) -> "Shift":
         """Return the term with zero rows for `bad`."""
-        return Shift(self.parameter, Vectors(_zeroed(self.cotangent.x, bad)))
+        return Shift(self.parameter, Vectors(zeroed(self.cotangent.x, bad)))
 
 
 class Outer(Term):
@@ -211,10 +204,11 @@ class Outer(Term):
 
     def without(self, bad: Tensor) -> "Outer":
         """Return the term with zero rows for `bad`."""
-        return Outer(self.parameter, _zeroed(self.a, bad), _zeroed(self.g, bad))
+        return Outer(self.parameter, zeroed(self.a, bad), zeroed(self.g, bad))
 
 
-def _zeroed(x: Tensor, bad: Tensor) -> Tensor:
+def zeroed(x: Tensor, bad: Tensor) -> Tensor:
+    """Return `x` with zeros in the rows of the mask `bad`."""
     return x.masked_fill(bad.view(-1, *[1] * (x.dim() - 1)), 0.0)
 
 

@@ -10,7 +10,7 @@ import gc
 import operator
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -23,9 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from noisette.errors import InvalidParameter
 from noisette.nn.gradients.base import RULES, Pass
-from noisette.nn.gradients.where import collections, holder, refusal
-
-_dispatching: Callable[[], int] = torch._C._len_torch_dispatch_stack
+from noisette.nn.gradients.where import WRITTEN, collections, holder, refusal
 
 _ORDINARY, _FREE, _RAW, _WRITES, _APPLY, _FOREIGN, _REPEATS, _ASSERTS, _DATA = range(9)
 
@@ -35,52 +33,39 @@ _SIMPLE = frozenset(
 )  # fmt: skip
 _NO_DATA = (type, types.ModuleType)
 _CONNECTED = frozenset({"T", "mT", "H", "mH", "real", "imag"})
-_SHAPES = (
-    "size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "__len__",
-    "is_floating_point", "is_complex", "element_size", "get_device", "__hash__", "is_tensor",
-    "storage_offset", "has_names", "is_same_size", "is_signed", "is_inference", "dim_order",
-    "result_type", "can_cast", "broadcast_shapes",
-)  # fmt: skip
-_ALIKE = (
-    "detach", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like",
-    "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
-)  # fmt: skip
-_PRINTED = "the code prints a record, and what is printed no noise protects"
 _SIZED = (
     "the code makes a tensor whose size depends on a record's values; use torch.where, or "
     "multiply by a mask"
 )
 _REPLACED = "the code replaces the data of a tensor; make a new tensor"
-_HOOKED = "the code hooks into gradients, which would see those of all records; change the loss"
-_DRAWN = (
+# What is to be done about functions of these names: a kind, or a refusal in words.
+_BY_KIND: dict[int | str, tuple[str, ...]] = {
+    _FREE: (
+        "size", "dim", "ndimension", "numel", "nelement", "stride", "is_contiguous", "__len__",
+        "is_floating_point", "is_complex", "element_size", "get_device", "__hash__", "is_tensor",
+        "storage_offset", "has_names", "is_same_size", "is_signed", "is_inference", "dim_order",
+        "result_type", "can_cast", "broadcast_shapes",
+    ),
+    _RAW: (
+        "detach", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like",
+        "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
+    ),
+    _APPLY: ("custom_function_call",),
+    _REPEATS: ("repeat_interleave",),
+    _ASSERTS: ("_is_all_true",),
+    _WRITES: ("__setitem__", "__set__"),
+    _ORDINARY: ("__invert__", "__index__"),
+    _SIZED: ("bincount", "argwhere", "lstsq", "linalg_lstsq"),
     "the code draws as many random numbers as a record's values ask for, for which there is no "
-    "rule; use torch.rand or torch.randn"
-)
-_NAMED: dict[str, int | str] = {
-    **dict.fromkeys(_SHAPES, _FREE),
-    **dict.fromkeys(_ALIKE, _RAW),
-    "custom_function_call": _APPLY,
-    "repeat_interleave": _REPEATS,
-    "_is_all_true": _ASSERTS,
-    "__setitem__": _WRITES,
-    "__set__": _WRITES,
-    "__invert__": _ORDINARY,
-    "__index__": _ORDINARY,
-    "poisson": _DRAWN,
-    "binomial": _DRAWN,
-    "_standard_gamma": _DRAWN,
-    "_sample_dirichlet": _DRAWN,
-    "__repr__": _PRINTED,
-    "__format__": _PRINTED,
-    "bincount": _SIZED,
-    "argwhere": _SIZED,
-    "lstsq": _SIZED,
-    "linalg_lstsq": _SIZED,
-    "register_hook": _HOOKED,
-    "register_post_accumulate_grad_hook": _HOOKED,
-    "_pack_padded_sequence": "packed sequences have lengths, which are a record's values; pass "
-    "padded sequences and a mask",
-}
+    "rule; use torch.rand or torch.randn":
+        ("poisson", "binomial", "_standard_gamma", "_sample_dirichlet"),
+    "the code prints a record, and what is printed no noise protects": ("__repr__", "__format__"),
+    "the code hooks into gradients, which would see those of all records; change the loss":
+        ("register_hook", "register_post_accumulate_grad_hook"),
+    "packed sequences have lengths, which are a record's values; pass padded sequences and a mask":
+        ("_pack_padded_sequence",),
+}  # fmt: skip
+_NAMED = {name: kind for kind, names in _BY_KIND.items() for name in names}
 
 
 @cache
@@ -95,8 +80,7 @@ def _kind(func: Any) -> int | str:
         return _DATA if name == "__get__" else _REPLACED
     elif name == "__get__":
         return _ORDINARY if func.__self__.__name__ in _CONNECTED else _FREE
-    special = name.endswith("__")
-    writes = name.startswith("__i") if special else name.endswith("_")
+    writes = name.startswith("__i") if name.endswith("__") else name.endswith("_")
     return _NAMED.get(name, _WRITES if writes else _ORDINARY)
 
 
@@ -128,7 +112,7 @@ class Watch(TorchFunctionMode):
             return args[0].detach()  # a write to `data` would not be in the tensor's version
         if kind in (_FREE, _DATA):
             return func(*args, **kwargs)
-        if _dispatching() > self._record.draws:
+        if torch._C._len_torch_dispatch_stack() > self._record.draws:
             raise refusal(
                 "the code runs under a dispatch mode of its own, which would see all records; "
                 "take it away"
@@ -245,10 +229,9 @@ class Watch(TorchFunctionMode):
                 "backward pass is not known to keep records apart; write it with operations of "
                 "torch, which know their derivatives"
             )
-        if kind == _REPEATS and "output_size" not in kwargs:
-            repeats = kwargs.get("repeats", args[:2][-1] if args else None)
-            if self._carries(repeats):
-                raise refusal(_SIZED)
+        repeats = kwargs.get("repeats", args[:2][-1] if args else None)
+        if kind == _REPEATS and "output_size" not in kwargs and self._carries(repeats):
+            raise refusal(_SIZED)
         out, written = kwargs.get("out"), int(kind == _WRITES)  # to so many arguments, or to `out`
         targets = [*args[:written], *([] if out is None else [out])]
         sources = [*args[written:], *(x for name, x in kwargs.items() if name != "out")]
@@ -257,11 +240,7 @@ class Watch(TorchFunctionMode):
             if any(isinstance(t, nn.Parameter) for t in each) and kind == _WRITES:
                 raise refusal("the code changes a parameter, which only the optimizer may")
             if any(self._carries(s) for s in sources) and not all(self._carries(t) for t in each):
-                raise refusal(
-                    "the code writes a record's values into a tensor that is the same for all "
-                    "records, which would keep them; make a new tensor (torch.stack, torch.where, "
-                    "x.new_zeros)"
-                )
+                raise refusal(WRITTEN)
 
     def _carries(self, x: Any) -> bool:
         """Say whether something holds a tensor with a record axis, at any depth of transforms."""
@@ -279,11 +258,8 @@ class Watch(TorchFunctionMode):
     # --- what comes out --------------------------------------------------------------------------
 
     def remember(self, found: Any) -> Any:
-        """Know a tensor (or several) as one of this pass; return it with its record axis in front.
-
-        There vmap's rules have the least to get wrong.
-        """
-        if type(found) is Tensor:
+        """Know tensors as those of this pass; return them with their record axis in front."""
+        if type(found) is Tensor:  # in front vmap's rules have the least to get wrong
             if _functorch.maybe_get_bdim(found) > 0 and self._record.on_top():
                 found = self._record.mapped(self._record.whole(found))
             self._known[id(found)] = weakref.ref(found)

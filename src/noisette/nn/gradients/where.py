@@ -37,54 +37,39 @@ def refusal(reason: str, frames: Iterable[tuple[Any, int]] | None = None) -> Inv
     return InvalidParameter(reason)
 
 
+WRITTEN = (
+    "the code writes a record's values into a tensor that is the same for all records, which "
+    "would keep them; make a new tensor (torch.stack, torch.where, x.new_zeros)"
+)
 _MEANINGS = (
-    (
-        ("calling .item()", "data-dependent control flow", "aten::equal", "torch.allclose"),
-        "the code reads a record's value into Python, or decides by it, and what Python knows no "
-        "clipping bounds; keep it in tensors (torch.where instead of if)",
-    ),
-    (
-        ("Cannot access data pointer", "Cannot access storage", "accessing `data` under vmap",
-         "doesn't have storage"),
-        "the code reads a record's values out of torch (numpy, tolist, .data, a copy, a file), "
-        "where nothing bounds them; use operations of torch",
-    ),
-    (
-        ("dynamic shape", "torch.masked_select", "num_classes argument"),
-        "the code makes a tensor whose size depends on a record's values (a boolean index, "
-        "nonzero, unique); use torch.where, or multiply by the mask",
-    ),
-    (
-        ("saved tensor hooks are refused",),
-        "the code sets hooks on saved tensors, as torch.utils.checkpoint does, and these would "
-        "see all records; switch gradient checkpointing off",
-    ),
-    (
-        ("must override the setup_context", "autograd.Function"),
-        "the code uses a torch.autograd.Function (torch.utils.checkpoint has one as well), whose "
-        "backward pass is not known to keep records apart; write it with operations of torch",
-    ),
-    (
-        ("in extra_args that has more elements than", "doesn't match the broadcast shape",
-         "which will be updated in place", "mutating directly with `.data`", "vmap: inplace"),
-        "the code writes a record's values into a tensor that is the same for all records, which "
-        "would keep them; make a new tensor (torch.stack, torch.where, x.new_zeros)",
-    ),
-    (
-        ("backward() called inside", "cannot register a hook", "requires_grad_() (or perhaps",
-         "does not require grad and does not have a grad_fn"),
-        "the code takes gradients itself, or hooks into them, as gradient checkpointing does; "
-        "switch that off, and use torch.func.grad where a gradient is part of the loss",
-    ),
-    (
-        ("may have escaped from inside a function being vmapped",),
-        "the code uses a tensor that it kept from another batch; keep nothing",
-    ),
-    (
-        ("randomness",),
-        "the code draws chance in a way that cannot be repeated for every record by itself; use "
-        "torch.rand and its kin without a generator of your own, on new tensors",
-    ),
+    (("calling .item()", "data-dependent control flow", "aten::equal", "torch.allclose"),
+     "the code reads a record's value into Python, or decides by it, and what Python knows no "
+     "clipping bounds; keep it in tensors (torch.where instead of if)"),
+    (("Cannot access data pointer", "Cannot access storage", "accessing `data` under vmap",
+      "doesn't have storage"),
+     "the code reads a record's values out of torch (numpy, tolist, .data, a copy, a file), "
+     "where nothing bounds them; use operations of torch"),
+    (("dynamic shape", "torch.masked_select", "num_classes argument"),
+     "the code makes a tensor whose size depends on a record's values (a boolean index, "
+     "nonzero, unique); use torch.where, or multiply by the mask"),
+    (("saved tensor hooks are refused",),
+     "the code sets hooks on saved tensors, as torch.utils.checkpoint does, and these would "
+     "see all records; switch gradient checkpointing off"),
+    (("must override the setup_context", "autograd.Function"),
+     "the code uses a torch.autograd.Function (torch.utils.checkpoint has one as well), whose "
+     "backward pass is not known to keep records apart; write it with operations of torch"),
+    (("in extra_args that has more elements than", "doesn't match the broadcast shape",
+      "which will be updated in place", "mutating directly with `.data`", "vmap: inplace"),
+     WRITTEN),
+    (("backward() called inside", "cannot register a hook", "requires_grad_() (or perhaps",
+      "does not require grad and does not have a grad_fn"),
+     "the code takes gradients itself, or hooks into them, as gradient checkpointing does; "
+     "switch that off, and use torch.func.grad where a gradient is part of the loss"),
+    (("may have escaped from inside a function being vmapped",),
+     "the code uses a tensor that it kept from another batch; keep nothing"),
+    (("randomness",),
+     "the code draws chance in a way that cannot be repeated for every record by itself; use "
+     "torch.rand and its kin without a generator of your own, on new tensors"),
 )  # fmt: skip
 
 
@@ -129,10 +114,11 @@ def nothing_alive() -> None:
 def holder(kept: list[Tensor], module: nn.Module) -> str:
     """Say in plain words what holds a tensor."""
     own: list[Any] = [kept]
-    names = {}
-    for layer in module.modules():
-        for held_by in (vars(layer), layer._buffers, layer._parameters):
-            names[id(held_by)] = type(layer).__name__
+    names = {
+        id(table): type(layer).__name__
+        for layer in module.modules()
+        for table in (vars(layer), layer._buffers, layer._parameters)
+    }
     held: Any = kept[0]
     for _ in range(4):
         holders = [h for h in gc.get_referrers(held) if not isinstance(h, types.FrameType)]
@@ -145,9 +131,9 @@ def holder(kept: list[Tensor], module: nn.Module) -> str:
             if isinstance(h, types.CellType):
                 return "a variable of an outer function"
             if isinstance(h, dict):
-                owners = (x for x in gc.get_referrers(h) if getattr(x, "__dict__", None) is h)
-                for owner in owners:
-                    names.setdefault(id(h), getattr(owner, "__name__", type(owner).__name__))
+                for owner in gc.get_referrers(h):
+                    if getattr(owner, "__dict__", None) is h:
+                        names.setdefault(id(h), getattr(owner, "__name__", type(owner).__name__))
                 if id(h) in names:
                     return f"the attribute {_key(h, held)!r} of {names[id(h)]}"
             elif _key(getattr(h, "__dict__", {}), held):
