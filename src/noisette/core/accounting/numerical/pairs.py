@@ -233,6 +233,11 @@ class ApproximateDP(Mirrored, TablePair):
         return self.epsilon or 1.0
 
 
+def bends(x: Floats, y: Floats) -> Floats:
+    """Return by how much the slope of a convex line grows at each corner but the first."""
+    return np.maximum(np.diff(np.append(np.diff(y) / np.diff(x), 0.0)), 0.0)
+
+
 def lower_hull(x: Floats, y: Floats) -> npt.NDArray[np.intp]:
     """Return which points are corners of the greatest convex line below them; x increases."""
     xs, ys = x.tolist(), y.tolist()  # numbers of Python are faster one by one
