@@ -165,8 +165,7 @@ class SearchCurve:
         high = self._run.first_below(delta / math.fsum(weights.tolist())) + float(logs[0])
         if not math.isfinite(high):
             return math.inf
-        low = 0.0
-        step = 0.03
+        low, step = 0.0, 0.03
         while high - low > 1e-5 * high and high > _FIRST:
             middle = max(high * (1.0 - step), low + 1e-6 * high)
             if self.delta(middle) <= delta:

@@ -20,21 +20,9 @@ from noisette.core.plans.leaves import PlanLike as PlanLike
 from noisette.core.plans.leaves import as_plan as as_plan
 
 __all__ = [
-    "LAWS",
-    "Declared",
-    "Geometric",
-    "LastIterate",
-    "Logarithmic",
-    "NegativeBinomial",
-    "Parallel",
-    "Plan",
-    "PoissonRuns",
-    "Repeat",
-    "Run",
-    "Sampled",
-    "Selected",
-    "Together",
-]
+    "LAWS", "Declared", "Geometric", "LastIterate", "Logarithmic", "NegativeBinomial", "Parallel",
+    "Plan", "PoissonRuns", "Repeat", "Run", "Sampled", "Selected", "Together",
+]  # fmt: skip
 
 PLANS.update(
     (kind.name, kind)

@@ -156,8 +156,7 @@ class Composition:
                 cumulant - order * e + order * math.log(order / (order + 1)) - math.log1p(order)
             )
             decay = self.tilt * theta * span
-            exponent = moment - decay - math.log(-math.expm1(-min(decay, 700.0)) or 1e-300)
-            best = min(best, exponent)
+            best = min(best, moment - decay - math.log(-math.expm1(-min(decay, 700.0)) or 1e-300))
         alias = math.exp(best) if best < 700 else math.inf
         value = (value - slack) * (1 - rounding) - left - alias
         return min(max(value, 0.0) + self.infinite * (1 - 1e-12), 1.0)

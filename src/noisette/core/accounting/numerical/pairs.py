@@ -131,8 +131,7 @@ class Swapped(OnBase):
         L' = -L lies in (a, b] iff L lies in [-b, -a); one step of ``nextafter`` turns that into
         the right-closed cell the base understands, so atoms on edges stay on the promised side.
         """
-        e = np.asarray(edges, dtype=np.float64)
-        P, Q = self.base.cells(np.nextafter(-e[::-1], -np.inf))
+        P, Q = self.base.cells(np.nextafter(-np.asarray(edges, dtype=np.float64)[::-1], -np.inf))
         return Q[::-1], P[::-1]
 
     @property
