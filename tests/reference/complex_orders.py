@@ -103,7 +103,7 @@ class _Inversion:
 
 def complex_order_delta(parts: Sequence[tuple[Pair, int]], epsilon: float) -> ComplexOrderValue:
     """δ at ``epsilon`` of the composition ``[(pair, count), ...]`` in one neighbour order."""
-    cumulant = Cumulant(parts)
+    cumulant = Cumulant([(pair, None, count) for pair, count in parts])
     tilt, bound = saddle_for_epsilon(cumulant, epsilon)
     inversion = _Inversion(parts, tilt, _spread(cumulant, tilt, epsilon, bound))
     return ComplexOrderValue(inversion.delta(epsilon), inversion.error(epsilon), inversion.valid)
@@ -115,7 +115,7 @@ def complex_order_epsilon(parts: Sequence[tuple[Pair, int]], delta: float) -> Co
     Valid for long compositions whose loss has a density (subsampled Gaussians from about 50
     steps); about 1 ms. ``error`` is in ε.
     """
-    cumulant = Cumulant(parts)
+    cumulant = Cumulant([(pair, None, count) for pair, count in parts])
     tilt, guess = saddle_for_delta(cumulant, delta)
     inversion = _Inversion(parts, tilt, _spread(cumulant, tilt, guess, delta))
     low, high = 0.0, max(guess, 1e-9)

@@ -38,9 +38,10 @@ _TRUTH: Any = bool | np.bool_
 _LASTING: Any = timedelta | np.timedelta64
 _REAL: Any = kinds.Real | Decimal | np.bool_
 _TRUE, _FALSE = (bool, "yes"), (bool, "no")  # as identifiers: True is not 1
-_PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86400} | {
-    unit: 86400 * 1000**power for power, unit in enumerate(("ms", "us", "ns", "ps", "fs", "as"), 1)
-}
+_PER_DAY = {
+    "D": 1, "h": 24, "m": 1440, "s": 86400, "ms": 86400 * 10**3, "us": 86400 * 10**6,
+    "ns": 86400 * 10**9, "ps": 86400 * 10**12, "fs": 86400 * 10**15, "as": 86400 * 10**18,
+}  # fmt: skip
 
 
 # --- one cell -------------------------------------------------------------------------------------

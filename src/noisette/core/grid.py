@@ -59,11 +59,10 @@ class Grid:
         first, last = _CENTURIES if self.dates else (-_MOST, _MOST)
         low, high = self.low, self.high
         if low is None:
-            low = (high or 0.0) - 366.0 if self.dates else 10.0 * (high or 0.0)
-            low = min(first, low)
+            low = min(first, (high or 0.0) - 366.0 if self.dates else 10.0 * (high or 0.0))
         if high is None:
-            high = (self.low or 0.0) + 366.0 if self.dates else 10.0 * (self.low or 0.0)
-            high = max(last, high)
+            known = self.low or 0.0
+            high = max(last, known + 366.0 if self.dates else 10.0 * known)
         object.__setattr__(self, "ends", (low, high))
         if not -math.inf < low < high < math.inf:
             raise InvalidParameter(f"a column needs finite low < high; got {low:g} and {high:g}.")

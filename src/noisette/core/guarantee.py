@@ -6,7 +6,7 @@ ran cannot drift apart, and a guarantee read from a file is checked against its 
 
 import json
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from decimal import Decimal
 from operator import itemgetter
 from typing import Any
@@ -58,14 +58,10 @@ _PERSONS = {
     "neither the number of persons nor the number of rows is public)",
 }
 
-_MEANING_STRONG = (
-    "So whatever anybody learns from it about a person, they could have learned almost as well had "
-    "{}."
-)
 _HAD = {  # what exactly the relation promises: an exchange costs more than a record that is missing
-    Adjacency.REPLACE_ONE: "{} been different",
-    Adjacency.ZERO_OUT: "{} been blanked out",
-    Adjacency.ADD_REMOVE: "{} not been there",
+    Adjacency.REPLACE_ONE: "been different",
+    Adjacency.ZERO_OUT: "been blanked out",
+    Adjacency.ADD_REMOVE: "not been there",
 }
 _MEANING_WEAK = (
     "The larger epsilon, the weaker this protection; values above about 1 limit less and less what "
@@ -237,8 +233,7 @@ class Guarantee:
             If it speaks of another relation.
 
         """
-        wanted = Adjacency.of(adjacency)
-        require_same(self.adjacency, "the guarantee", wanted, "the requirement")
+        require_same(self.adjacency, "the guarantee", Adjacency.of(adjacency), "the requirement")
         return self
 
     def statement(self) -> str:
@@ -278,7 +273,10 @@ class Guarantee:
             f"e^epsilon ({factor}) times its probability under the other"
         )
         odds += f", plus delta ({rounded_up(self.delta)})." if self.delta else "."
-        strong = _MEANING_STRONG.format(_HAD[self.adjacency].format(UNITS[self.unit].theirs))
+        strong = (
+            "So whatever anybody learns from it about a person, they could have learned almost as "
+            f"well had {UNITS[self.unit].theirs} {_HAD[self.adjacency]}."
+        )
         meaning = strong if self.epsilon <= 1.0 else too_large(self.epsilon) or _MEANING_WEAK
         released = f"The release of {self.released} is differentially private with {pair}."
         parts = [f"{released} {odds} {meaning}"]
@@ -351,13 +349,14 @@ class Guarantee:
             )
         # Files from before persons could be the unit speak of records, and lack both.
         node = {"unit": "record", "max_rows": None} | node
-        gone = sorted({"adjacency", "plan", *_PLAIN} - set(node))
+        gone = sorted({"adjacency", *cls.__match_args__} - set(node))  # all fields
         if gone:
             raise InvalidParameter(f"this guarantee lacks {gone[0]!r}.")
         with _files.understood("a field of this guarantee has the wrong type.", InvalidParameter):
-            found = {name: node[name] for name in _PLAIN}
+            found = {name: node[name] for name in cls.__match_args__}
             found |= {name: str(node[name]) for name in ("released", "numeric_model")}
-            return cls(plan=Plan.from_dict(node["plan"]).under(node["adjacency"]), **found)
+            found["plan"] = Plan.from_dict(node["plan"]).under(node["adjacency"])
+            return cls(**found)
 
     @classmethod
     def from_json(cls, text: str) -> "Guarantee":
@@ -377,9 +376,6 @@ class Guarantee:
         with _files.understood("this is not the JSON text of a guarantee.", InvalidParameter):
             node = _files.from_json(text)
         return cls.from_dict(node)
-
-
-_PLAIN = [each.name for each in fields(Guarantee) if each.name != "plan"]
 
 
 def _phrases(name: str, values: Any) -> tuple[str, ...]:

@@ -264,10 +264,9 @@ class Ledger(LedgerBooks):
             raise InvalidParameter("label must say in a few words what is charged.")
         if not is_text(model):
             raise InvalidParameter("model must be a text: what you call the model.")
-        plan = as_plan(plan)
-        if plan.adjacency is not None:
-            require_same(plan.adjacency, "the plan", self.adjacency, "the ledger")
-        plan = plan.under(self.adjacency)
+        plan, relation = as_plan(plan), self.adjacency
+        require_same(plan.adjacency or relation, "the plan", relation, "the ledger")
+        plan = plan.under(relation)
         Plan.from_json(text := plan.to_json())  # what is booked must be readable again
         if _validate.boolean("seeded", seeded) and not self.experiment:
             raise InvalidParameter(
@@ -290,7 +289,7 @@ class Ledger(LedgerBooks):
                 f"no theorem bounds this plan at delta={own:g}; charge it with a larger delta, "
                 "for instance ledger.charge(plan, delta=1e-6, ...)."
             )
-        cost = self._filter.cost(plan, (epsilon, own), self.adjacency)
+        cost = self._filter.cost(plan, (epsilon, own), relation)
 
         def check(spent: Totals) -> None:
             if not self._filter.accepts(spent.costs(), cost):
@@ -392,8 +391,7 @@ class Ledger(LedgerBooks):
     @property
     def remaining(self) -> tuple[float, float]:
         """What is left, in the unit of the rule: (epsilon, delta) under ``"sums"``."""
-        spent = self.spent
-        limit = self._filter.limit
+        spent, limit = self.spent, self._filter.limit
         return max(0.0, limit[0] - spent[0]), max(0.0, limit[1] - spent[1])
 
     def __repr__(self) -> str:

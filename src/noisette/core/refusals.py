@@ -107,10 +107,6 @@ REFUSALS: dict[str, Refusal] = {
 
 def stated(ids: Iterable[str]) -> tuple[str, ...]:
     """Return the sentence of a guarantee on the refusals that its fit has, none for none."""
-    told = [REFUSALS[each].words for each in ids if not REFUSALS[each].fact]
-    if not told:
-        return ()
-    cases = "; or if ".join(told)
-    return (
-        f"The program refuses, and shows that it did, if {cases}: epsilon does not cover that.",
-    )
+    cases = "; or if ".join(REFUSALS[each].words for each in ids if not REFUSALS[each].fact)
+    told = f"The program refuses, and shows that it did, if {cases}: epsilon does not cover that."
+    return (told,) if cases else ()

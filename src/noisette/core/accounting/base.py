@@ -26,8 +26,7 @@ _MOST_USES = 2**53  # beyond, a count as a float could be smaller than the count
 def counted(plan: PlanLike, adjacency: Adjacency) -> list[tuple[Leaf, int]]:
     """Return the distinct leaves of `plan` with their total counts, after the adjacency check."""
     plan = as_plan(plan)
-    if plan.adjacency is not None:
-        require_same(plan.adjacency, "the plan", adjacency, "the accounting")
+    require_same(plan.adjacency or adjacency, "the plan", adjacency, "the accounting")
     if plan._groups > 1:
         raise Unproven(
             "an accountant counts one alternative at a time; use accounting.epsilon for a plan "

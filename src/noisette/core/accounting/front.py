@@ -26,14 +26,10 @@ from noisette.core.roots import private_root
 ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
     kind.name: kind
     for kind in (
-        LinearAccountant,
-        AdvancedAccountant,
-        MomentsAccountant,
-        RenyiAccountant,
-        GaussianAccountant,
-        NumericalAccountant,
+        LinearAccountant, AdvancedAccountant, MomentsAccountant, RenyiAccountant,
+        GaussianAccountant, NumericalAccountant,
     )
-}
+}  # fmt: skip
 """Every accountant by its name."""
 
 _SMALLEST_DELTA = 1e-300
@@ -220,14 +216,7 @@ def epsilon(
     Returns
     -------
     float
-        The upper end of `bracket`.
-
-    Raises
-    ------
-    Unproven
-        If a sampler or mechanism has no theorem under this relation.
-    AdjacencyMismatch
-        If the plan is bound to another relation.
+        The upper end of `bracket`, which says what is refused.
 
     Examples
     --------
@@ -259,14 +248,7 @@ def delta(
     Returns
     -------
     float
-        A proven upper bound.
-
-    Raises
-    ------
-    Unproven
-        If a sampler or mechanism has no theorem under this relation.
-    AdjacencyMismatch
-        If the plan is bound to another relation.
+        A proven upper bound; what `bracket` refuses is refused.
 
     Examples
     --------
@@ -332,14 +314,7 @@ def holds(
     Returns
     -------
     bool
-        Whether some theorem says so.
-
-    Raises
-    ------
-    Unproven
-        If a sampler or mechanism has no theorem under this relation.
-    AdjacencyMismatch
-        If the plan is bound to another relation.
+        Whether some theorem says so; what `bracket` refuses is refused.
 
     Examples
     --------

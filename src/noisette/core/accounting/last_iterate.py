@@ -140,8 +140,7 @@ def _worst_split(values: Floats, mus: Floats, split: str) -> Floats:
         return np.asarray(np.maximum(*means))
     falling = values[..., np.argsort(-mus, kind="stable")]
     count, total = mus.size, falling.sum(axis=-1, keepdims=True)
-    larger = np.arange(1, count + 1)
-    means = (total + np.cumsum(falling, axis=-1)) / (count + larger)
+    means = (total + np.cumsum(falling, axis=-1)) / (count + np.arange(1, count + 1))
     return np.asarray(np.maximum(means.max(axis=-1), total[..., 0] / count))
 
 
@@ -157,8 +156,7 @@ def reshuffled_last_delta(
     """
     # proof: LAST-ITERATE-RESHUFFLED
     m = np.asarray(mus, dtype=float)
-    e = np.asarray(epsilon, dtype=float)
-    each = np.asarray(stated_delta(m, e[..., None]))
+    each = np.asarray(stated_delta(m, np.asarray(epsilon, dtype=float)[..., None]))
     if isinstance(weights, str):
         values = _worst_split(each, m, weights)
     else:

@@ -38,8 +38,7 @@ def _push(stack: list[Block], block: Block) -> None:
         return
     while stack:
         scale0, v0, s0 = stack[-1]
-        ratio = math.exp(min(scale - scale0, 690.0))
-        cross = s0 * v * ratio
+        cross = s0 * v * math.exp(min(scale - scale0, 690.0))
         if not (cross > 0.0 and cross >= s * v0):
             break
         stack.pop()

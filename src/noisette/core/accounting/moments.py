@@ -200,7 +200,8 @@ class MomentsAccountant(Accountant[Floats]):
         """Return what the conversion gains over Markov's inequality: nothing in the lecture."""
         return 0.0
 
-    def _refined(self, best: int) -> "MomentsAccountant":
+    def _refined(self, objective: Floats) -> "MomentsAccountant":
+        best = int(np.argmin(objective))
         low, high = self.s[max(best - 1, 0)], self.s[min(best + 1, len(self.s) - 1)]
         return type(self)(np.geomspace(low, high, 33))
 
@@ -211,8 +212,8 @@ class MomentsAccountant(Accountant[Floats]):
         coarse = super().epsilon(plan, delta=delta, adjacency=adjacency)
         if len(self.s) != len(ORDERS) or not math.isfinite(coarse) or delta <= 0.0:
             return coarse
-        objective = (self.total(plan, adjacency) + self._credit() - math.log(delta)) / self.s
-        fine = self._refined(int(np.argmin(objective)))
+        total = self.total(plan, adjacency) + self._credit()
+        fine = self._refined((total - math.log(delta)) / self.s)
         return min(coarse, fine.epsilon(plan, delta=delta, adjacency=adjacency))
 
     def delta(
@@ -222,8 +223,7 @@ class MomentsAccountant(Accountant[Floats]):
         coarse = super().delta(plan, epsilon=epsilon, adjacency=adjacency)
         if len(self.s) != len(ORDERS) or coarse == 0.0:
             return coarse
-        objective = self.total(plan, adjacency) + self._credit() - self.s * epsilon
-        fine = self._refined(int(np.argmin(objective)))
+        fine = self._refined(self.total(plan, adjacency) + self._credit() - self.s * epsilon)
         return min(coarse, fine.delta(plan, epsilon=epsilon, adjacency=adjacency))
 
 

@@ -19,6 +19,7 @@ from noisette.core.accounting.numerical.pairs import (
     Mirrored,
     Pair,
     TablePair,
+    bends,
     lower_hull,
 )
 from noisette.core.mechanisms.gaussian_curve import stated_delta
@@ -253,10 +254,7 @@ def table_from_curve(epsilons: Floats, deltas: Floats) -> LossTable:
     heights = np.append(1.0, deltas)
     hull = lower_hull(gammas, heights)
     g, h = gammas[hull], np.minimum.accumulate(heights[hull])
-    slopes = np.append(np.diff(h) / np.diff(g), 0.0)
-    q = np.maximum(np.diff(slopes), 0.0)
-    inner = g[1:]
-    losses = np.log(inner)
-    p = inner * q
+    q = bends(g, h)
+    p = g[1:] * q
     infinite_p = max(float(h[-1]), 1.0 - float(p.sum()), 0.0)
-    return LossTable(losses, p, q, infinite_p, max(0.0, 1.0 - float(q.sum())))
+    return LossTable(np.log(g[1:]), p, q, infinite_p, max(0.0, 1.0 - float(q.sum())))

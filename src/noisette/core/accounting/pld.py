@@ -15,7 +15,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.base import Accountant, counted, participation
 from noisette.core.accounting.last_iterate import LastIterateRun
-from noisette.core.accounting.numerical.bracket import Step, delta_bracket, epsilon_bracket
+from noisette.core.accounting.numerical.bracket import delta_bracket, epsilon_bracket
 from noisette.core.accounting.numerical.noise_pairs import (
     BoundedRange,
     GaussianPair,
@@ -23,6 +23,7 @@ from noisette.core.accounting.numerical.noise_pairs import (
     SphericalLaplacePair,
 )
 from noisette.core.accounting.numerical.pairs import ApproximateDP, Pair
+from noisette.core.accounting.numerical.plan import Step
 from noisette.core.accounting.numerical.random_allocation import RandomAllocationPair
 from noisette.core.accounting.numerical.sampled_pairs import (
     PoissonReplace,
@@ -44,7 +45,7 @@ from noisette.core.mechanisms import (
 )
 from noisette.core.plans import Declared, LastIterate, Run, Sampled, Selected
 from noisette.core.plans.base import Leaf
-from noisette.core.plans.leaves import PlanLike
+from noisette.core.plans.leaves import Noisy, PlanLike
 from noisette.core.sampling import RandomAllocation, Shuffle
 from noisette.core.sampling.base import Participation
 from noisette.errors import Unproven
@@ -91,11 +92,11 @@ def attained(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> bool:
     for leaf, _ in leaves:
         if not isinstance(leaf, Run | Sampled) or isinstance(leaf.sampler, Shuffle):
             return False  # a shuffle may hide something
-        if participation(leaf, adjacency).kind != "once":
-            return False
-        if isinstance(leaf.mechanism, ObjectiveNoise | Exponential | GaussianThreshold):
-            return False
-        if not _base_pair(leaf.mechanism, adjacency)[1]:
+        if (
+            participation(leaf, adjacency).kind != "once"
+            or isinstance(leaf.mechanism, ObjectiveNoise | Exponential | GaussianThreshold)
+            or not _base_pair(leaf.mechanism, adjacency)[1]
+        ):
             return False
     return True
 
@@ -209,10 +210,11 @@ class NumericalAccountant(Accountant[Composition]):
             return 0.0, alone.epsilon(delta)
         lower, upper = self._ends(self.total(plan, relation), delta)
         for leaf, count in leaves:
-            mechanism, sampler = getattr(leaf, "mechanism", None), getattr(leaf, "sampler", None)
-            if isinstance(mechanism, Gaussian) and isinstance(sampler, Shuffle):
-                z, batches = mechanism.noise_multiplier, sampler.batches
-                shown = shuffle_lower_epsilon(batches, z, delta, epochs=count, adjacency=relation)
+            if not isinstance(leaf, Noisy) or not isinstance(leaf.sampler, Shuffle):
+                continue
+            if isinstance(leaf.mechanism, Gaussian):
+                given = leaf.sampler.batches, leaf.mechanism.noise_multiplier, delta
+                shown = shuffle_lower_epsilon(*given, epochs=count, adjacency=relation)
                 lower = max(lower, shown)
         if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
             total = self._zero_out_total(leaves)
@@ -241,8 +243,11 @@ class NumericalAccountant(Accountant[Composition]):
         value = self.to_delta(self.total(plan, relation), epsilon)
         if relation is Adjacency.REPLACE_ONE and has_allocation(leaves):
             total = self._zero_out_total(leaves)
-            if total is not None:
-                value = min(value, self._two_changes(_upper_only(total), epsilon))
+            if total is not None and epsilon <= 1400.0:  # beyond, e^{epsilon/2} is no double
+                # proof: ALLOCATION-R, with the budget split in halves. A delta that underflows
+                # to 0 must not hide a large factor.
+                half = max(self.to_delta(_upper_only(total), epsilon / 2.0), _SMALLEST_HALF)
+                value = min(value, half * (1.0 + math.exp(epsilon / 2.0)))
         return min(1.0, value)
 
     def _zero_out_total(self, leaves: list[tuple[Leaf, int]]) -> Composition | None:
@@ -252,14 +257,6 @@ class NumericalAccountant(Accountant[Composition]):
             )
         except Unproven:  # another part of the plan has a proof under replace-one only
             return None
-
-    def _two_changes(self, total: Composition, epsilon: float) -> float:
-        # proof: ALLOCATION-R, with the budget split in halves
-        if epsilon > 1400.0:  # e^{epsilon/2} is no double
-            return 1.0
-        # A delta that underflows to 0 must not hide a large factor.
-        half = max(self.to_delta(total, epsilon / 2.0), _SMALLEST_HALF)
-        return min(1.0, half * (1.0 + math.exp(epsilon / 2.0)))
 
     def _chain(self, total: Composition, delta: float, start: float) -> float:
         """Return an epsilon of two changes from those of one, inf where none is found.
@@ -296,11 +293,12 @@ def _own_curve(leaves: list[tuple[Leaf, int]], adjacency: Adjacency) -> Any:
 
 def has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
     """Whether some leaf is counted by the tables of random allocation."""
-    for leaf, _ in leaves:
-        allocated = isinstance(leaf, Sampled) and isinstance(leaf.sampler, RandomAllocation)
-        if allocated and _amplified(leaf.mechanism):  # type: ignore[attr-defined]
-            return True
-    return False
+    return any(
+        isinstance(leaf, Sampled)
+        and isinstance(leaf.sampler, RandomAllocation)
+        and _amplified(leaf.mechanism)
+        for leaf, _ in leaves
+    )
 
 
 def shuffle_lower_epsilon(
@@ -344,13 +342,11 @@ def shuffle_lower_epsilon(
         value = np.log(np.where(good, p - delta, 1.0)) - np.log(np.where(good, q, 1.0))
         return np.asarray(value.max(axis=0))
 
-    low, high = -2.0 - 10.0 * z, 4.0 + 40.0 * z
-    best = 0.0
+    low, high, best = -2.0 - 10.0 * z, 4.0 + 40.0 * z, 0.0
     for _ in range(6):  # every tau is valid: refining a grid only tightens
         grid = np.linspace(low, high, 401)
         values = bound(grid)
-        top = int(values.argmax())
+        top, step = int(values.argmax()), grid[1] - grid[0]
         best = max(best, float(values[top]))
-        step = grid[1] - grid[0]
         low, high = grid[top] - 2.0 * step, grid[top] + 2.0 * step
     return max(0.0, best * (1.0 - 1e-9) - 1e-9)

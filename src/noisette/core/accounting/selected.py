@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.core.accounting.numerical.pairs import LossTable, Mirrored, TablePair, lower_hull
+from noisette.core.accounting.numerical.pairs import (
+    LossTable,
+    Mirrored,
+    TablePair,
+    bends,
+    lower_hull,
+)
 from noisette.core.adjacency import Adjacency
 from noisette.core.plans import Plan, Selected
 
@@ -159,8 +165,7 @@ class SearchCurve:
         high = self._run.first_below(delta / math.fsum(weights.tolist())) + float(logs[0])
         if not math.isfinite(high):
             return math.inf
-        low = 0.0
-        step = 0.03
+        low, step = 0.0, 0.03
         while high - low > 1e-5 * high and high > _FIRST:
             middle = max(high * (1.0 - step), low + 1e-6 * high)
             if self.delta(middle) <= delta:
@@ -242,12 +247,10 @@ class SearchPair(Mirrored, TablePair):
         mirrored = 1.0 - below + below * heights[:0:-1]
         x, y = np.concatenate(([0.0], below, gamma)), np.concatenate(([1.0], mirrored, heights))
         corners = lower_hull(x, y)
-        x, y = x[corners], y[corners]
-        slopes = np.append(np.diff(y) / np.diff(x), 0.0)
-        changes = np.diff(slopes)  # at x[1:]
-        right = x[1:] > 1.0
-        losses, q = np.log(x[1:][right]), np.maximum(changes[right], 0.0)
-        p, rest = q * x[1:][right], float(heights[-1])
+        x, q = x[corners][1:], bends(x[corners], y[corners])
+        right = x > 1.0
+        losses, q = np.log(x[right]), q[right]
+        p, rest = q * x[right], float(heights[-1])
         middle = max(0.0, 1.0 - rest - math.fsum([*p.tolist(), *q.tolist()]))
         return LossTable(
             np.concatenate((-losses[::-1], [0.0], losses)),

@@ -10,12 +10,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.adjacency import Adjacency
 from noisette.core.mechanisms import spherical_laplace_curve as curve
-from noisette.core.mechanisms.base import (
-    BULK,
-    AdditiveNoise,
-    Checks,
-    smallest_multiplier,
-)
+from noisette.core.mechanisms.base import BULK, AdditiveNoise, Checks, smallest_multiplier
 
 
 @dataclass(frozen=True)

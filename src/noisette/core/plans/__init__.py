@@ -12,13 +12,7 @@ can be counted under any relation that its parts have a proof for.
 from noisette.core.plans.base import PLANS, Plan
 from noisette.core.plans.base import Leaf as Leaf
 from noisette.core.plans.composed import Parallel, Repeat, Selected, Together
-from noisette.core.plans.laws import (
-    LAWS,
-    Geometric,
-    Logarithmic,
-    NegativeBinomial,
-    PoissonRuns,
-)
+from noisette.core.plans.laws import LAWS, Geometric, Logarithmic, NegativeBinomial, PoissonRuns
 from noisette.core.plans.laws import RunLaw as RunLaw
 from noisette.core.plans.leaves import Declared, LastIterate, Run, Sampled
 from noisette.core.plans.leaves import Noisy as Noisy
@@ -26,21 +20,9 @@ from noisette.core.plans.leaves import PlanLike as PlanLike
 from noisette.core.plans.leaves import as_plan as as_plan
 
 __all__ = [
-    "LAWS",
-    "Declared",
-    "Geometric",
-    "LastIterate",
-    "Logarithmic",
-    "NegativeBinomial",
-    "Parallel",
-    "Plan",
-    "PoissonRuns",
-    "Repeat",
-    "Run",
-    "Sampled",
-    "Selected",
-    "Together",
-]
+    "LAWS", "Declared", "Geometric", "LastIterate", "Logarithmic", "NegativeBinomial", "Parallel",
+    "Plan", "PoissonRuns", "Repeat", "Run", "Sampled", "Selected", "Together",
+]  # fmt: skip
 
 PLANS.update(
     (kind.name, kind)

@@ -3,9 +3,11 @@
 import copy
 import itertools
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 from noisette import _files, _validate
@@ -94,8 +96,7 @@ class Plan(ABC):
 
         """
         wanted = Adjacency.of(adjacency)
-        if self.adjacency is not None:
-            require_same(self.adjacency, "the plan", wanted, "the request")
+        require_same(self.adjacency or wanted, "the plan", wanted, "the request")
         bound = copy.copy(self)  # no part is bound otherwise: then the whole would be
         object.__setattr__(bound, "adjacency", wanted)
         return bound
@@ -160,10 +161,7 @@ class Plan(ABC):
     @property
     def _groups(self) -> int:
         """How many `alternatives` there are, without making them."""
-        groups = 1
-        for part in self.children():
-            groups *= part._groups
-        return groups
+        return math.prod(map(attrgetter("_groups"), self.children()))
 
     @property
     def draws(self) -> int:
@@ -185,10 +183,7 @@ class Plan(ABC):
         node: dict[str, Any] = {"plan": self.name}
         for item in fields(self):
             value = getattr(self, item.name)
-            if item.name == "adjacency":
-                if value is not None:
-                    node["adjacency"] = value.value
-            elif item.init:
+            if item.init and (value is not None or item.name != "adjacency"):
                 node["of" if item.name == self._of else item.name] = _plain(value)
         return node
 
@@ -290,12 +285,13 @@ class Plan(ABC):
             if item.name == "adjacency" or not item.init or value is None:
                 continue
             if isinstance(value, tuple) and isinstance(value[0], Plan):
-                shown.extend(repr(part) for part in value)
+                shown.extend(map(repr, value))
             else:
                 plain = isinstance(value, Plan | Mechanism | Sampler)
                 shown.append(repr(value) if plain else f"{item.name}={value!r}")
         # Where a part is bound the whole is bound too, so the parts have said it already.
-        if self.adjacency is not None and not any(part.adjacency for part in self.children()):
+        told = any(map(attrgetter("adjacency"), self.children()))
+        if self.adjacency is not None and not told:
             shown.append(f"adjacency={self.adjacency.value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -316,6 +312,8 @@ class Leaf(Plan):
 
 def _plain(value: Any) -> Any:
     """Return the value of a plan's field as JSON has it."""
+    if isinstance(value, Adjacency):
+        return value.value
     if isinstance(value, Plan | RunLaw):
         return value.to_dict()
     if isinstance(value, Mechanism | Sampler):

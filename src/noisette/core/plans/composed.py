@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar
 
 from noisette import _validate
@@ -62,8 +63,7 @@ class _Several(Plan):
     def __init__(self, *plans: PlanLike, adjacency: Adjacency | str | None = None) -> None:
         if not plans:
             raise InvalidParameter(f"{type(self).__name__} needs at least one plan.")
-        object.__setattr__(self, "plans", tuple(map(as_plan, plans)))
-        object.__setattr__(self, "adjacency", adjacency)
+        vars(self).update(plans=tuple(map(as_plan, plans)), adjacency=adjacency)
         self.__post_init__()
 
     def leaves(self) -> Iterator[tuple[Leaf, int]]:
@@ -137,7 +137,7 @@ class Parallel(_Several):
 
     @property
     def _groups(self) -> int:
-        return sum([plan._groups for plan in self.plans])
+        return sum(map(attrgetter("_groups"), self.plans))
 
 
 @dataclass(frozen=True, repr=False, init=False)
@@ -193,9 +193,7 @@ class Selected(Leaf):
         made = tuple(map(as_plan, candidates))
         if len({plan._groups for plan in made}) > 1:
             raise Unproven("the candidates of one search must divide people into the same groups.")
-        object.__setattr__(self, "candidates", made)
-        object.__setattr__(self, "law", law)
-        object.__setattr__(self, "adjacency", adjacency)
+        vars(self).update(candidates=made, law=law, adjacency=adjacency)
         self.__post_init__()
 
     def alternatives(self) -> Iterator[Plan]:

@@ -8,29 +8,15 @@ from noisette.core.sampling.passes import Cyclic, Disjoint, Shuffle
 from noisette.core.sampling.without_replacement import PartialShuffle, WithoutReplacement
 
 __all__ = [
-    "SAMPLERS",
-    "Cyclic",
-    "Disjoint",
-    "FullBatch",
-    "PartialShuffle",
-    "Poisson",
-    "RandomAllocation",
-    "Sampler",
-    "Shuffle",
-    "WithoutReplacement",
-]
+    "SAMPLERS", "Cyclic", "Disjoint", "FullBatch", "PartialShuffle", "Poisson",
+    "RandomAllocation", "Sampler", "Shuffle", "WithoutReplacement",
+]  # fmt: skip
 
 SAMPLERS: dict[str, type[Sampler]] = {
     kind.name: kind
     for kind in (
-        Cyclic,
-        Disjoint,
-        FullBatch,
-        PartialShuffle,
-        Poisson,
-        RandomAllocation,
-        Shuffle,
+        Cyclic, Disjoint, FullBatch, PartialShuffle, Poisson, RandomAllocation, Shuffle,
         WithoutReplacement,
     )
-}
+}  # fmt: skip
 """Every sampler by its name."""

@@ -244,8 +244,7 @@ class LedgerBooks:
     @property
     def people(self) -> dict[str, bool]:
         """Whether other ledgers are about the same people, as somebody has said, by their names."""
-        notes = self._store.notes()
-        return {node["title"]: node["same"] for node in notes if node["kind"] == "people"}
+        return {n["title"]: n["same"] for n in self._store.notes() if n["kind"] == "people"}
 
     @property
     def people_words(self) -> list[str]:

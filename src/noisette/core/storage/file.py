@@ -15,19 +15,8 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 
-from noisette.core.storage import chain
-from noisette.core.storage.records import (
-    RESTORE,
-    Charge,
-    Cost,
-    Header,
-    Totals,
-    charge_of,
-    header_node,
-    header_of,
-    pieces,
-    totals_of,
-)
+from noisette.core.storage import chain, records
+from noisette.core.storage.records import RESTORE, Charge, Cost, Header, Totals, pieces, totals_of
 from noisette.core.storage.stores import LastingStore, Node, T, advice_on
 from noisette.errors import LedgerError, NoisetteError
 
@@ -71,10 +60,10 @@ class FileStore(LastingStore[_At]):
         if not path.parent.is_dir():
             raise LedgerError(f"the folder {path.parent} does not exist; nothing was written.")
         if header is not None and not path.exists():
-            pages = chain.first_pages(header_node(header, limit))
-            self._place(path, pages)  # or somebody else has just started it
+            # or somebody else has just started it
+            self._place(path, chain.first_pages(records.header_node(header, limit)))
         with self._opened(write=False) as (file, _):
-            return header_of(chain.read_header(file)[1])
+            return records.header_of(chain.read_header(file)[1])
 
     def _reading(self, work: Callable[[_At], T]) -> T:
         with self._opened(write=False) as at:
@@ -120,7 +109,7 @@ class FileStore(LastingStore[_At]):
         known, collected = list[Charge](), dict[int, str]()
         for node in reversed(nodes):
             if node["kind"] == "charge":
-                known.append(charge_of(node))
+                known.append(records.charge_of(node))
                 sums = sums.plus(known[-1].cost)
             elif node["kind"] == "collected":
                 collected[node["of"]] = node["digest"]
@@ -145,8 +134,7 @@ class FileStore(LastingStore[_At]):
         return self._holders.get(number) == holder
 
     def _notes(self, at: _At) -> list[Node]:
-        nodes = [node for node in chain.backwards(*at) if node["kind"] in ("table", "people")]
-        return nodes[::-1]
+        return [n for n in chain.backwards(*at) if n["kind"] in ("table", "people")][::-1]
 
     def others(self) -> list[str]:
         """Return the paths of the other ledgers in this folder."""

@@ -7,18 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, NoReturn, TypeVar
 
+from noisette.core.storage import records
 from noisette.core.storage.chain import FORMAT, Damaged, Newer
-from noisette.core.storage.records import (
-    LATER,
-    RESTORE,
-    Charge,
-    Drawn,
-    Draws,
-    Receipt,
-    Totals,
-    charge_of,
-    drawn_node,
-)
+from noisette.core.storage.records import Charge, Drawn, Draws, Receipt, Totals, drawn_node
 from noisette.errors import InvalidParameter, LedgerError
 
 T = TypeVar("T")
@@ -198,12 +189,12 @@ class LastingStore(ABC, Generic[At]):
             cost = charge.cost[0] + 0.0, charge.cost[1] + 0.0  # no -0.0
             node: Node = {"kind": "charge"}
             for name, value in charge._replace(cost=cost)._asdict().items():
-                if value != LATER.get(name):
+                if value != records.LATER.get(name):
                     node[name] = value
             if draws is None:
                 return node
-            run = {"run": [draws.epsilon, draws.delta]}
-            return node | run | drawn_node(draws.holder, draws.drawn)
+            node["run"] = [draws.epsilon, draws.delta]
+            return node | drawn_node(draws.holder, draws.drawn)
 
         return self._append(make)
 
@@ -239,7 +230,7 @@ class LastingStore(ABC, Generic[At]):
         drawn = Drawn(tuple(last["counts"]), tuple(last["bounds"]))
         if not all(type(n) is int and n >= 0 for n in drawn.counts):
             raise Damaged
-        return charge_of(first), Draws(epsilon, delta, last["holder"], drawn)
+        return records.charge_of(first), Draws(epsilon, delta, last["holder"], drawn)
 
     def claim(
         self, number: int, holder: str, check: Callable[[Drawn], None] | None = None
@@ -277,8 +268,10 @@ class LastingStore(ABC, Generic[At]):
         found = self._reading(work)
         if found is None:
             raise LedgerError(f"{self.title} has no charge with number {number}.")
-        place = {"before": found[1]["before"], "after": found[0]}
-        return {"format": 1, "ledger": self.id, "charge": number, **place}
+        return {
+            "format": 1, "ledger": self.id, "charge": number,
+            "before": found[1]["before"], "after": found[0],
+        }  # fmt: skip
 
     def note(self, node: Node) -> None:
         """Add a record that costs nothing."""
@@ -311,4 +304,4 @@ def advice_on(error: Exception) -> str:
             f"was written by a newer noisette (format {error}, this one reads {FORMAT}); "
             "upgrade noisette"
         )
-    return f"is damaged or is not a noisette ledger; {RESTORE}"
+    return f"is damaged or is not a noisette ledger; {records.RESTORE}"

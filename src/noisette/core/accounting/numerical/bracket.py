@@ -19,6 +19,7 @@ from noisette.core.accounting.numerical.plan import (
     MAX_WINDOW,
     Cumulant,
     LatticePlan,
+    Step,
     indices,
     make_plan,
     offsets,
@@ -27,7 +28,6 @@ from noisette.core.accounting.numerical.plan import (
 )
 from noisette.errors import InvalidParameter
 
-Step = tuple[Pair, Pair | None, int]
 Curve = Callable[[float], float]
 
 ATTEMPTS = 6
@@ -82,10 +82,7 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
     if square > 0:
         total = GaussianPair(math.sqrt(square))
         counts[total, total] = counts.get((total, total), 0) + 1
-    merged = []
-    for (upper, lower), count in counts.items():
-        merged.append((upper, lower, count))
-    return tuple(merged)
+    return tuple((upper, lower, count) for (upper, lower), count in counts.items())
 
 
 def _tighten(
@@ -183,9 +180,8 @@ class OrderProblem:
         """Make the plan for an aimed width, at the point that the saddle point estimates."""
         if self.single or not self.steps or (self.delta is None and self.done_upper):
             return
-        parts = [(upper, count) for upper, _, count in self.steps]
         cut = TAIL_SHARE * width * (self.low if self.delta is None else self.target)
-        cumulant = Cumulant(parts, cut)
+        cumulant = Cumulant(self.steps, cut)
         if self.epsilon is not None:
             epsilon = self.epsilon
             tilt, delta = saddle_for_epsilon(cumulant, epsilon)
@@ -206,7 +202,7 @@ class OrderProblem:
                 mean = float(p @ losses)
                 variance += count * float(p @ (losses - mean) ** 2)
             error = max(width * epsilon, 1e-3 * width * math.sqrt(max(variance, 0.0)), 1e-12)
-        self.plan = make_plan(parts, cumulant, tilt, epsilon, delta, error, cut)
+        self.plan = make_plan(self.steps, cumulant, tilt, epsilon, delta, error, cut)
 
     def improve_upper(self) -> None:
         """Lower `high` to what the plan proves, unless nothing can lower it."""
@@ -282,9 +278,8 @@ class OrderProblem:
         for upper, lower, count in self.steps:
             lower_finer = None if lower is None else (lower.refined() or lower)
             finer.append((upper.refined() or upper, lower_finer, count))
-        changed = finer != self.steps
-        self.steps = finer
-        return changed
+        before, self.steps = self.steps, finer
+        return finer != before
 
 
 def _upper_delta(pair: Pair, epsilon: float) -> float:

@@ -45,12 +45,13 @@ class Composition:
     def __init__(self, parts: Sequence[LatticePart], step: float, tilt: float, window: int) -> None:
         self.step, self.tilt, self.window = step, tilt, window
         self.parts = list(parts)
-        self.shift = 0
+        self.uses = self.shift = 0
         self.log_mass = 0.0
         power = np.zeros(window // 2 + 1)
         transforms, offsets, finite = [], [], []
         magnitude = 1.0
         for part in parts:
+            self.uses += part.count
             offsets.append(part.count * part.offset)
             finite.append(
                 part.count * (math.log1p(-part.infinite) if part.infinite < 1 else -math.inf)
@@ -143,10 +144,7 @@ class Composition:
         value, slack = self._sum(epsilon)
         if not (math.isfinite(value) and math.isfinite(slack)):
             return 0.0
-        count = 0
-        for part in self.parts:
-            count += part.count
-        rounding = UNIT * (1 + self.tilt) * count
+        rounding = UNIT * (1 + self.tilt) * self.uses
         span = self.window * self.step
         left = 1 / math.expm1(min(self.tilt * self.window * self.step, 700.0))
         # Bound on the sum over k >= 1 of e^{tknh} delta(e + knh) by moments of order t(1+theta),
@@ -158,8 +156,7 @@ class Composition:
                 cumulant - order * e + order * math.log(order / (order + 1)) - math.log1p(order)
             )
             decay = self.tilt * theta * span
-            exponent = moment - decay - math.log(-math.expm1(-min(decay, 700.0)) or 1e-300)
-            best = min(best, exponent)
+            best = min(best, moment - decay - math.log(-math.expm1(-min(decay, 700.0)) or 1e-300))
         alias = math.exp(best) if best < 700 else math.inf
         value = (value - slack) * (1 - rounding) - left - alias
         return min(max(value, 0.0) + self.infinite * (1 - 1e-12), 1.0)

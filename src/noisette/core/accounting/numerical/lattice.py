@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from noisette._typing import Floats
-from noisette.core.accounting.numerical.pairs import Pair, conditioned, lower_hull
+from noisette.core.accounting.numerical.pairs import Pair, bends, conditioned, lower_hull
 
 CONSISTENCY = 1e-9  # relative; cell masses must obey e^a q <= p <= e^b q this closely
 CONSISTENCY_FLOOR = 1e-15  # absolute
@@ -70,9 +70,9 @@ def dominated(pair: Pair, x: Floats) -> Floats | None:
     Supporting lines T_e(γ) = P(L > e) - γ Q(L > e) <= H(γ) are taken at one e between each two
     neighbours of x, at e = -inf and at e = +inf (the zero line). A polygon with kinks at
     g_i = e^{x_i} whose heights w_i = min(T_{i-1/2}(g_i), T_{i+1/2}(g_i)) lie under one common
-    line on every segment is below H; its lower convex hull is the profile of finite measures
-    on the lattice, and dominance
-    of finite measures composes. With c_i = p_i - g_i q_i over the cell around x_i the masses are
+    line on every segment is below H; its lower convex hull is the profile of finite measures on the
+    lattice, and dominance of finite measures composes. With c_i = p_i - g_i q_i over the cell
+    around x_i the masses are
     Q̃_i = q_i - (c⁺_{i+1} + c⁻_i)/(g_{i+1}-g_i) + (c⁺_i + c⁻_{i-1})/(g_i-g_{i-1}), P̃ = g Q̃,
     which avoids second differences of H. The result is checked against the heights afterwards;
     None means that no non-trivial bound could be certified. The infinite part of the pair is left
@@ -164,8 +164,7 @@ def _balanced_cells(pair: Pair, x: Floats) -> tuple[Floats, Floats]:
 
 def _finite_cells(pair: Pair, edges: Floats) -> tuple[Floats, Floats]:
     """Cells without the infinite atoms."""
-    P, Q = pair.cells(edges)
-    p, q = P.copy(), Q.copy()
+    p, q = map(np.copy, pair.cells(edges))
     p[-1] = max(p[-1] - pair.support.infinite_p, 0.0)
     q[0] = max(q[0] - pair.support.infinite_q, 0.0)
     return p, q
@@ -179,8 +178,7 @@ def _convexified(weights: Floats, heights: Floats, g: Floats, total: float) -> F
     """
     px, py = np.concatenate(([0.0], g)), np.concatenate(([total], heights))
     keep = lower_hull(px, py)
-    slopes = np.append(np.diff(py[keep]) / np.diff(px[keep]), 0.0)
-    fresh = np.maximum(np.diff(slopes), 0.0)  # kinks keep[1:]
+    fresh = bends(px[keep], py[keep])  # kinks keep[1:]
     whole = np.diff(keep) == 1  # segment into keep[1:] has no dropped point
     intact = whole & np.append(whole[1:], True)
     inner = keep[1:] - 1

@@ -189,8 +189,7 @@ class SphericalLaplacePair(_PurePair):
         steep = square >= 0.5
         log_cos[steep] = np.log(np.maximum(np.cos(theta[steep]), 1e-300))
         bump = np.log1p(-square / (1 + ratio))
-        out = (self.dimension - 2) * log_cos + bump + (self.epsilon / 2) * sine
-        return np.asarray(out, dtype=np.float64)
+        return np.asarray((self.dimension - 2) * log_cos + bump + (self.epsilon / 2) * sine)
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Gauss panels cut at the requested edges; shared nodes for P and Q."""
@@ -199,8 +198,7 @@ class SphericalLaplacePair(_PurePair):
         e = np.asarray(edges, dtype=np.float64)
         panels, ratio, log_total = self._shape
         cut = np.arcsin(np.clip(e / self.epsilon, -1.0, 1.0))
-        inside = np.clip(cut, panels[0], panels[-1])
-        knots = np.unique(np.concatenate((panels, inside)))
+        knots = np.unique(np.concatenate((panels, np.clip(cut, panels[0], panels[-1]))))
         theta, weight = _gauss(knots)
         log_p = self._log_density(theta, ratio) - log_total
         p = weight * np.exp(log_p)
@@ -217,5 +215,4 @@ class SphericalLaplacePair(_PurePair):
 def _gauss(knots: Floats) -> tuple[Floats, Floats]:
     """Nodes and weights of shape (panels, 10)."""
     half = np.diff(knots)[:, None] / 2
-    middle = (knots[1:] + knots[:-1])[:, None] / 2
-    return middle + half * _NODES, half * _WEIGHTS
+    return (knots[1:] + knots[:-1])[:, None] / 2 + half * _NODES, half * _WEIGHTS

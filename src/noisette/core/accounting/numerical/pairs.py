@@ -131,8 +131,7 @@ class Swapped(OnBase):
         L' = -L lies in (a, b] iff L lies in [-b, -a); one step of ``nextafter`` turns that into
         the right-closed cell the base understands, so atoms on edges stay on the promised side.
         """
-        e = np.asarray(edges, dtype=np.float64)
-        P, Q = self.base.cells(np.nextafter(-e[::-1], -np.inf))
+        P, Q = self.base.cells(np.nextafter(-np.asarray(edges, dtype=np.float64)[::-1], -np.inf))
         return Q[::-1], P[::-1]
 
     @property
@@ -231,6 +230,11 @@ class ApproximateDP(Mirrored, TablePair):
     def atom_spacing(self) -> float:
         """ε, or any step when ε = 0."""
         return self.epsilon or 1.0
+
+
+def bends(x: Floats, y: Floats) -> Floats:
+    """Return by how much the slope of a convex line grows at each corner but the first."""
+    return np.maximum(np.diff(np.append(np.diff(y) / np.diff(x), 0.0)), 0.0)
 
 
 def lower_hull(x: Floats, y: Floats) -> npt.NDArray[np.intp]:

@@ -7,7 +7,7 @@ Every number here may be wrong without harming a guarantee: the certificates of 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,7 +18,8 @@ from scipy.fft import next_fast_len
 from noisette._typing import Floats
 from noisette.core.accounting.numerical.pairs import LARGEST_LOSS, Pair
 
-Part = tuple[Pair, int]
+Step = tuple[Pair, Pair | None, int]
+"""A pair above, one below (None where there is none), and how often both are used."""
 
 MAX_WINDOW = 2**19
 STEP_CONSTANT = 3.0
@@ -84,9 +85,9 @@ class Cumulant:
     charged as infinite loss: without it a heavy tail forbids every useful tilt.
     """
 
-    def __init__(self, parts: Sequence[Part], cut: float = 0.0) -> None:
+    def __init__(self, steps: Sequence[Step], cut: float = 0.0) -> None:
         self.parts: list[tuple[Floats, Floats, int]] = []
-        for pair, count in parts:
+        for pair, _, count in steps:
             shape = profile(pair)
             last = shape.kept(cut / count)
             self.parts.append((shape.losses[:last], shape.p[:last], count))
@@ -126,30 +127,29 @@ class LatticePlan:
 
 def saddle_for_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
     """Smallest tilt whose moment bound on ε is within 1 % of the best, and that bound."""
-    t = _TILTS
-    for _ in range(2):
-        bound = (cumulant.bound(t) - math.log(delta)) / t
-        best = int(np.argmin(bound))
-        good = np.nonzero(bound <= bound[best] + 0.01 * abs(bound[best]))[0]
-        first = int(good[0])
-        tilt, epsilon = float(t[first]), float(bound[best])
-        t = np.geomspace(t[max(first - 1, 0)], t[min(best + 1, len(t) - 1)], 12)
-    return tilt, epsilon
+    return _saddle(lambda t: (cumulant.bound(t) - math.log(delta)) / t, 0.01)
 
 
 def saddle_for_epsilon(cumulant: Cumulant, epsilon: float) -> tuple[float, float]:
     """Tilt with the best moment bound on δ at ``epsilon``, and that bound (at most 1)."""
-    t = _TILTS
-    for _ in range(2):
-        bound = cumulant.bound(t) - t * epsilon
-        best = int(np.argmin(bound))
-        tilt, log_delta = float(t[best]), float(bound[best])
-        t = np.geomspace(t[max(best - 1, 0)], t[min(best + 1, len(t) - 1)], 12)
+    tilt, log_delta = _saddle(lambda t: cumulant.bound(t) - t * epsilon, 0.0)
     return tilt, math.exp(min(max(log_delta, -690.0), 0.0))
 
 
+def _saddle(bounds: Callable[[Floats], Floats], slack: float) -> tuple[float, float]:
+    """Smallest tilt whose bound is the least up to a relative ``slack``, and the least bound."""
+    t = _TILTS
+    for _ in range(2):
+        bound = bounds(t)
+        best = int(np.argmin(bound))
+        first = int(np.argmax(bound <= bound[best] + slack * abs(bound[best])))
+        tilt, least = float(t[first]), float(bound[best])
+        t = np.geomspace(t[max(first - 1, 0)], t[min(best + 1, len(t) - 1)], 12)
+    return tilt, least
+
+
 def make_plan(
-    parts: Sequence[Part],
+    steps: Sequence[Step],
     cumulant: Cumulant,
     saddle: float,
     epsilon: float,
@@ -163,7 +163,7 @@ def make_plan(
     T(1+t)h²/8 in total, so h² = 3·error / (T(1+t)) leaves a margin for the sparse tails.
     """
     count, spacings, atomic = 0, set(), True
-    for pair, n in parts:
+    for pair, _, n in steps:
         count += n
         spacings.add(pair.atom_spacing)
         atomic &= pair.is_lattice
@@ -177,9 +177,8 @@ def make_plan(
     windows = np.maximum(need / tilts, right)
     best = int(np.argmin(windows))
     tilt, span = float(tilts[best]), float(windows[best])
-    step = math.sqrt(STEP_CONSTANT * error / (count * (1 + saddle)))
     least = span / MAX_WINDOW
-    step = max(step, least)
+    step = max(math.sqrt(STEP_CONSTANT * error / (count * (1 + saddle))), least)
     spacings.discard(None)
     spacing = spacings.pop() if len(spacings) == 1 else None
     # Atoms that all have one spacing are put on the lattice; where they are closer than the step
@@ -282,12 +281,11 @@ def offsets(pair: Pair, step: float) -> list[float]:
     if pair.pinned or pair.atom_spacing is not None:
         return [0.0]
     shape = profile(pair)
-    edges, P, Q = shape.edges, shape.cells_p, shape.cells_q
     found: dict[float, float] = {}
     for sign in (1, -1):
-        mass_p, mass_q = _beside(P, sign), _beside(Q, sign)
+        mass_p, mass_q = _beside(shape.cells_p, sign), _beside(shape.cells_q, sign)
         usable = (mass_p > 1e-6) & (mass_q > 1e-300)
-        b = edges[usable]
+        b = shape.edges[usable]
         if len(b) < 2:
             continue
         # overshoot of the tail mean beyond its end; it must equal half a step
@@ -299,8 +297,8 @@ def offsets(pair: Pair, step: float) -> list[float]:
         b0, b1, e0, e1 = b[at], b[at + 1], excess[at], excess[at + 1]
         for _ in range(2):
             guess = np.linspace(b0, b1, 9)
-            p, q = (_beside(masses, sign) for masses in pair.cells(guess))
-            e = sign * (guess - np.log(p / q)) - step / 2
+            p, q = pair.cells(guess)
+            e = sign * (guess - np.log(_beside(p, sign) / _beside(q, sign))) - step / 2
             crossed = _flips(e)
             k = int(crossed[0]) if len(crossed) else 0
             b0, b1, e0, e1 = guess[k], guess[k + 1], e[k], e[k + 1]
@@ -313,8 +311,7 @@ def offsets(pair: Pair, step: float) -> list[float]:
             fullest = float(np.log(p[1] / q[1]))
     best = [max(found, key=found.__getitem__)] if found else []
     tried = np.array([*best, fullest])
-    shifts: list[float] = (tried - step * np.rint(tried / step)).tolist()
-    return shifts
+    return list((tried - step * np.rint(tried / step)).tolist())
 
 
 def _beside(masses: Floats, sign: int) -> Floats:
