@@ -8,6 +8,8 @@ from functools import cache
 from html import escape as _quoted
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from noisette._package import __version__
 from noisette._validate import visible
 
@@ -45,25 +47,22 @@ A drawing keeps its own colours, so that it may leave the page; the style sheet 
 """
 
 
-def escape(text: object) -> str:
+def escape(text: object) -> Markup:
     """Return text that is neither markup nor a sign that turns the direction of reading."""
-    return _quoted(visible(str(text)))
+    return Markup(_quoted(visible(str(text))))
 
 
 def _isolated(value: Any) -> Any:
     """Return what enters a page: escaped, in its own direction if it may run to the left."""
     if hasattr(value, "__html__"):  # of the template itself
         return value
-    from markupsafe import Markup
-
-    text = str(value)
-    return Markup(escape(text) if text.isascii() else f"<bdi>{escape(text)}</bdi>")
+    text = escape(value)
+    return text if str(value).isascii() else Markup(f"<bdi>{text}</bdi>")
 
 
 @cache
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     from noisette.core.guarantee import rounded_up
     from noisette.core.theorems import THEOREMS, grounds_of
@@ -74,9 +73,7 @@ def _environment() -> "Environment":
         loader=PackageLoader("noisette.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_isolated,
     )  # fmt: skip
-    found.filters |= {
-        "plain": lambda text: Markup(escape(text)), "delta": delta_words, "up": rounded_up,
-    }  # fmt: skip
+    found.filters |= {"plain": escape, "delta": delta_words, "up": rounded_up}
     found.globals |= {
         "policy": POLICY, "version": __version__, "theorems": THEOREMS, "grounds_of": grounds_of,
         "meaning": meaning, "stylesheet": stylesheet,

@@ -1,6 +1,5 @@
 """The page about a model: a first screen for a decision, then what it rests on."""
 
-import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +8,6 @@ from noisette._package import __version__
 from noisette.core.adjacency import UNITS
 from noisette.core.guarantee import Guarantee, too_large
 from noisette.core.ledger import Ledger
-from noisette.errors import NoisetteError
 from noisette.report import html, svg
 from noisette.report.effects import Effect, drawn
 from noisette.report.heat import PairEffect
@@ -78,7 +76,7 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
     return html.render(
         "model.html", title=subject.title, guarantee=guarantee, subject=subject, facts=facts,
         large=too_large(guarantee.epsilon), **promised(guarantee, guarantee.unit),
-        attacker=attacker(guarantee, curve), checks=_checks(guarantee, subject, ledger),
+        attacker=attacker(guarantee, curve),
         scores=None if subject.scores is None else measured(subject.scores),
         effects=drawn(subject.effects, subject.effects_note, subject.pair_effects, subject.weights),
         noises=list(dict.fromkeys(map(_sentence, noises))),
@@ -120,39 +118,6 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
     )  # fmt: skip
 
 
-def _checks(guarantee: Guarantee, subject: Subject, ledger: Ledger | None) -> list[tuple[str, str]]:
-    """Return what no program can know, as a list to tick off."""
-    more = " and more than k times δ" if guarantee.delta else ""
-    unit = f"A person who is in the table with k rows has k times ε{more}."
-    if guarantee.unit == "person":
-        unit = "A person who goes by several identifiers is protected for each."
-    listed = "in the schema (listed under “Settings”)" if subject.facts else "under “The statement”"
-    paid = " What the training learnt by itself is paid for and needs no check."
-    bounds = (
-        f"Bounds, categories and labels stated {listed} come from documents or general knowledge, "
-        "and so does whatever was done to the table before: filters, joins, a choice of columns."
-        f"{paid if subject.learnt else ''}"
-    )
-    others = (
-        "Every other release about the same people costs its own ε on top of this one. No ledger "
-        "was given, so nobody but you adds them up."
-    )
-    if ledger is not None:
-        known = ""
-        with contextlib.suppress(NoisetteError, OSError):  # the section below says so
-            count = ledger.count
-            known = f", {count:,} charge{'s' * (count != 1)} so far"
-        others = (
-            "Everything else that was released about the same people is in the ledger (below"
-            f"{known}); what is not in it costs its own ε on top."
-        )
-    return [
-        ("The unit is right:", f"{subject.unit}. {unit}"),
-        ("Nothing was read off the data:", bounds),
-        ("Other releases are counted:", others),
-    ]
-
-
 def _bars(noises: list[Noise], unit: str, records: int | None) -> str:
     """Return the noise against what people can change together, as a drawing."""
     first = next((noise for noise in noises if noise.where == "objective"), noises[0])
@@ -181,12 +146,9 @@ _FIXED = {
 }
 
 _UNKNOWN = "Answers or choices were randomised; nothing was added to a number."
-_COUNTED = {
-    "counts": "Noise was added to the counts of rows at each knot, level and label.",
-    "scores": "Noise was added to the table of labels and scores of the test people.",
-}
 _ADDED = {
-    **{where: f"{words} {{0}}." for where, words in _COUNTED.items()},
+    "counts": "Noise was added to the counts of rows at each knot, level and label. {0}.",
+    "scores": "Noise was added to the table of labels and scores of the test people. {0}.",
     "objective": "A random pull was added to the training objective, once. {0}. What few people "
     "have in common drowns in it; what many have in common does not.",
     "weights": "Noise was added to the trained weights, once. {0} to them.",
@@ -199,7 +161,8 @@ def _sentence(noise: Noise) -> str:
     if noise.where in _FIXED:
         return _FIXED[noise.where]
     if noise.strength is None:
-        return _COUNTED.get(noise.where, _UNKNOWN)
+        counted = noise.where in ("counts", "scores")
+        return _ADDED[noise.where].removesuffix(" {0}.") if counted else _UNKNOWN
     strength = (
         f"Along any direction it is typically {svg.shown(noise.strength)} times the most that "
         "changing one record can do"
