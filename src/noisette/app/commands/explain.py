@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette import _files
 from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import (
@@ -156,12 +155,10 @@ def export(
         check_file(out, force=force)
         refuse((not out.parent.is_dir(), f"the folder {out.parent} does not exist."))
         content = onnx_of(fitted, schema).SerializeToString()
-        with _files.written(out) as file:
-            file.write(content)
     else:
-        text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
-        if out is None:
-            print(text, end="")
-            return
-        write_text(out, text, force=force)
-    typer.echo(visible(f"wrote {out}"), err=True)
+        content = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
+    if out is None:
+        print(content, end="")
+    else:
+        write_text(out, content, force=force)
+        typer.echo(visible(f"wrote {out}"), err=True)

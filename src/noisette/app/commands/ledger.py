@@ -10,6 +10,7 @@ import typer
 from noisette._validate import visible
 from noisette.app.commands import options as opt
 from noisette.app.commands.console import (
+    answer,
     as_text,
     csv_text,
     print_table,
@@ -115,18 +116,18 @@ def ledger(
         print(json_module.dumps(_as_json(opened)))
         return
     _show_ledger(opened, shown_place(place, opened), page)
+    advice = "say whether it has the same people, with --same-people or --other-people and its name"
     lines = [
-        f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables
+        *(f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables),
+        *opened.people_words,
+        *(
+            f"{other} is about a table with the same columns; {advice}"
+            for other in opened.matching()
+        ),
+        *_open_charges([k for k, c in enumerate(opened.charges, 1) if not c.collected]),
+        *["checked: no charge costs less than its plan"] * check,
+        *(f"wrote {written}" for written in (html, export, copy) if written is not None),
     ]
-    lines += opened.people_words
-    lines += [
-        f"{other} is about a table with the same columns; say whether it has the same people, with "
-        "--same-people or --other-people and its name"
-        for other in opened.matching()
-    ]
-    lines += _open_charges([k for k, c in enumerate(opened.charges, 1) if not c.collected])
-    lines += ["checked: no charge costs less than its plan"] * check
-    lines += [f"wrote {written}" for written in (html, export, copy) if written is not None]
     if lines:
         say(*lines)
 
@@ -136,16 +137,15 @@ def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
     from noisette.audit.receipts import check_receipts
 
     found = check_receipts(opened, folder)
-    if as_json:
-        print(json_module.dumps(found._asdict()))
-    else:
-        say(
-            *(f"the ledger was set back: {file}; charge it by hand" for file in found.set_back),
-            *(f"nobody paid for it: {file}" for file in found.unpaid),
-            *_open_charges(found.uncollected),
-            *[f"{found.others} receipts are of other ledgers"] * bool(found.others),
-            *["checked: every receipt is of a charge, every model of a receipt"] * (not any(found)),
-        )
+    answer(
+        found._asdict(),
+        *(f"the ledger was set back: {file}; charge it by hand" for file in found.set_back),
+        *(f"nobody paid for it: {file}" for file in found.unpaid),
+        *_open_charges(found.uncollected),
+        *[f"{found.others} receipts are of other ledgers"] * bool(found.others),
+        *["checked: every receipt is of a charge, every model of a receipt"] * (not any(found)),
+        as_json=as_json,
+    )
     if found.set_back or found.unpaid:
         raise typer.Exit(1)
 
@@ -175,19 +175,19 @@ def _list(place: str, names: list[str], *, as_json: bool) -> None:
     """Show the ledgers of a database, with what is left of each; one that is damaged hides none."""
     from noisette.core.ledger import Ledger
 
-    answer: dict[str, dict[str, Any]] = {}
+    read: dict[str, dict[str, Any]] = {}
     rows, refused = [], {}
     for name in names:
         try:
             one = Ledger.open(f"{place}#{name}")
             count, left = one.count, one.remaining
-            answer[name] = {"spent": list(one.spent), "remaining": list(left)}
+            read[name] = {"spent": list(one.spent), "remaining": list(left)}
             shown = f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule
             rows.append((name, f"{one.epsilon:g}", f"{one.delta:g}", one.adjacency, count, shown))
         except LedgerError as error:
             refused[name] = {"refused": str(error)}
     if as_json:
-        print(json_module.dumps({"ledgers": answer | refused}))
+        print(json_module.dumps({"ledgers": read | refused}))
     elif not names:
         say("there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL")
     else:
