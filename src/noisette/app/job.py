@@ -88,12 +88,11 @@ def _offered(option: str) -> str:
     from noisette.fitting.losses import classifier_losses
 
     margins = ", ".join(classifier_losses(probabilities=False))
-    words = {
+    return {
         "mechanism": f"One of: {', '.join(mechanisms())} (logistic and svm).",
         "sampling": f"sgd: auto, {', '.join(SAMPLERS)}.",
         "loss": f"svm: {margins}; sgd: {', '.join(classifier_losses())}.",
-    }
-    return words[option]
+    }[option]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +268,6 @@ def quoted(text: str) -> str:
     odd = {sign for sign in text if steers(sign) or sign == "\n"}
     if not odd:
         return shlex.quote(text)
-    written = {"\\": "\\\\", "'": "\\'"}
-    for sign in odd:
-        written[sign] = f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
-    return "$'" + "".join(written.get(sign, sign) for sign in text) + "'"
+    short = {sign: f"\\u{ord(sign):04x}" for sign in odd}
+    long = {sign: f"\\U{ord(sign):08x}" for sign in odd if ord(sign) > 0xFFFF}
+    return "$'" + text.translate(str.maketrans({"\\": "\\\\", "'": "\\'"} | short | long)) + "'"

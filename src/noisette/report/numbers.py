@@ -8,12 +8,7 @@ from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency
 from noisette.core.guarantee import Guarantee, rounded_up
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import (
-    Exponential,
-    Gaussian,
-    GaussianThreshold,
-    ObjectiveNoise,
-)
+from noisette.core.mechanisms import Exponential, Gaussian, GaussianThreshold, ObjectiveNoise
 from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import LastIterate, Parallel, Plan, Repeat, Selected, Together
 from noisette.core.plans.base import Leaf

@@ -8,21 +8,10 @@ from noisette._package import __version__
 from noisette.core.adjacency import UNITS
 from noisette.core.guarantee import Guarantee, too_large
 from noisette.core.ledger import Ledger
-from noisette.report import html, svg
+from noisette.report import html, numbers, svg
 from noisette.report.effects import Effect, drawn
 from noisette.report.heat import PairEffect
 from noisette.report.ledgers import told_of
-from noisette.report.numbers import (
-    CHANGES,
-    Curve,
-    Noise,
-    attack_power,
-    curve_of,
-    factor_words,
-    in_three,
-    noise_of,
-    promised,
-)
 from noisette.report.scores import Scores, measured
 
 _ALARMS = (0.01, 0.05, 0.10, 0.25)
@@ -61,8 +50,8 @@ class Subject:
 
 def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = None) -> str:
     """Return the page about one model; `ledger` is None if the model had a budget of its own."""
-    curve = [] if guarantee.seeded else curve_of(guarantee)
-    noises = noise_of(guarantee)
+    curve = [] if guarantee.seeded else numbers.curve_of(guarantee)
+    noises = numbers.noise_of(guarantee)
     # What was trained on what. There is no digest of the table: it would tell on it.
     counted = "not public" if subject.records is None else f"{subject.records:,}"
     facts = [
@@ -75,7 +64,7 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
     rest = rest[1:] if guarantee.public else rest
     return html.render(
         "model.html", title=subject.title, guarantee=guarantee, subject=subject, facts=facts,
-        large=too_large(guarantee.epsilon), **promised(guarantee, guarantee.unit),
+        large=too_large(guarantee.epsilon), **numbers.promised(guarantee, guarantee.unit),
         attacker=attacker(guarantee, curve),
         scores=None if subject.scores is None else measured(subject.scores),
         effects=drawn(subject.effects, subject.effects_note, subject.pair_effects, subject.weights),
@@ -88,19 +77,19 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
     )  # fmt: skip
 
 
-def attacker(guarantee: Guarantee, curve: Curve) -> str:
+def attacker(guarantee: Guarantee, curve: numbers.Curve) -> str:
     """Return how much more often an attacker is right with the model than without."""
     if guarantee.seeded:
         return ""
     lines = []
     for alarm in _ALARMS:
-        power = attack_power(guarantee, alarm, curve)
-        at_most = f"at most {in_three(100 * power)}{_PERCENT}"
-        lines.append((f"{100 * alarm:g}{_PERCENT}", at_most, in_three(power / alarm)))
+        power = numbers.attack_power(guarantee, alarm, curve)
+        at_most = f"at most {numbers.in_three(100 * power)}{_PERCENT}"
+        lines.append((f"{100 * alarm:g}{_PERCENT}", at_most, numbers.in_three(power / alarm)))
     # How the factor of the promise and the first line of the table go together.
-    power = attack_power(guarantee, 0.01, curve)
+    power = numbers.attack_power(guarantee, 0.01, curve)
     shown = f"1{_PERCENT} becomes {lines[0][1]}"
-    factor = factor_words(guarantee.epsilon).removeprefix("a factor of ")
+    factor = numbers.factor_words(guarantee.epsilon).removeprefix("a factor of ")
     if guarantee.epsilon > 30.0 or power >= 0.9:
         reconciled = f"The promise is too weak to limit such an attacker: {shown}."
     elif power >= 0.98 * 0.01 * math.exp(guarantee.epsilon):
@@ -109,16 +98,16 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
         reconciled = (
             f"The {factor} times of the promise is the most for any conclusion whatever; only "
             f"those that are rarer than 1{_PERCENT} can come near it, so {shown}, "
-            f"which is {in_three(100 * power)} times."
+            f"which is {numbers.in_three(100 * power)} times."
         )
     unit = UNITS[guarantee.unit]
     return html.render(
         "attacker.html", known=unit.others, lines=lines, reconciled=reconciled,
-        wanted=CHANGES[guarantee.adjacency][1].format(unit.this),
+        wanted=numbers.CHANGES[guarantee.adjacency][1].format(unit.this),
     )  # fmt: skip
 
 
-def _bars(noises: list[Noise], unit: str, records: int | None) -> str:
+def _bars(noises: list[numbers.Noise], unit: str, records: int | None) -> str:
     """Return the noise against what people can change together, as a drawing."""
     first = next((noise for noise in noises if noise.where == "objective"), noises[0])
     if first.strength is None:
@@ -157,7 +146,7 @@ _ADDED = {
 }
 
 
-def _sentence(noise: Noise) -> str:
+def _sentence(noise: numbers.Noise) -> str:
     if noise.where in _FIXED:
         return _FIXED[noise.where]
     if noise.strength is None:

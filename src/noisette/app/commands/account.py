@@ -10,7 +10,8 @@ import numpy as np
 from rich.console import Console
 
 from noisette import _validate
-from noisette.app.commands.console import figure_file, print_table, refuse, write_figure
+from noisette._validate import refuse
+from noisette.app.commands.console import figure_file, print_table, write_figure
 from noisette.app.job import asked, takes
 from noisette.core import accounting, mechanisms, plans, sampling
 from noisette.core.accounting.last_iterate import LOSSES as LAST_LOSSES

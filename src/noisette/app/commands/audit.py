@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisette import _files
-from noisette.app.commands.console import Stopped, refuse
+from noisette._validate import refuse
+from noisette.app.commands.console import Stopped
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -53,14 +54,14 @@ def audit(
         str | None,
         typer.Option(
             help="The neighbours that another library's claim speaks of (default: its parameter "
-            "of this name, else replace-one).",
+            "of this name, else replace-one)."
         ),
     ] = None,
     norm_bound: Annotated[
         float | None,
         typer.Option(
             help="The bound on the rows that another library's claim presumes (default: its "
-            "parameter of this name, else 1).",
+            "parameter of this name, else 1)."
         ),
     ] = None,
     persons: Annotated[
@@ -190,9 +191,7 @@ def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
         raise InvalidParameter(f"the module {module} has no {name}.") from None
     if not isinstance(found, type) and hasattr(found, "fit"):
         return found
-    refuse(
-        (not callable(found), f"{target} is neither a class nor a function nor an estimator."),
-    )
+    refuse((not callable(found), f"{target} is neither a class nor a function nor an estimator."))
     options: dict[str, float] = {}
     if isinstance(found, type):
         known = inspect.signature(found).parameters

@@ -7,17 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from noisette._validate import visible
+from noisette._validate import refuse, visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import (
-    answer,
-    busy,
-    csv_text,
-    refuse,
-    warn,
-    warning_aloud,
-    write_text,
-)
+from noisette.app.commands.console import answer, busy, csv_text, warn, warning_aloud, write_text
 from noisette.errors import InvalidParameter
 
 ThresholdOption = Annotated[

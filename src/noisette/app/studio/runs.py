@@ -143,7 +143,6 @@ class StartedTraining:
             if draft is not None:
                 with draft.unused() as free:
                     if free:
-                        draft.give_name()
                         draft.end()
             return self.charged is not False and (self.order.out / MODEL).is_file()
         return False
