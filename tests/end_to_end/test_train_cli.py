@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from helpers import mistake, run, write_table
 from noisette import Guarantee, Ledger, load
-from noisette.app.commands.app import COMMANDS, command_of
+from noisette.app.commands.app import COMMANDS, app
 from noisette.tables import read_schema, stored_rows
 from noisette.tables.datasets import mixed_table
 from noisette.tables.pipeline import TableClassifier, table_rows
@@ -430,7 +431,8 @@ def test_the_command_line_starts_without_heavy_packages():
 
 def test_the_list_of_commands_says_what_each_says_of_itself():
     for name, words in COMMANDS.items():
-        first = command_of(name).help.partition("\n\n")[0]
+        _, command, _ = typer.main.get_command(app).resolve_command(None, [name])
+        first = command.help.partition("\n\n")[0]
         assert " ".join(first.split()) == words
 
 

@@ -130,7 +130,7 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
             "value": times == 1 and not isinstance(leaf, LastIterate),
             "steps": True,
         }
-        where = next(name for name, holds in kinds.items() if holds)
+        where = max(kinds, key=kinds.__getitem__)  # the first that holds
         found.append(Noise(where, strength, times, batches))
     return found
 

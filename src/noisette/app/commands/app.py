@@ -63,30 +63,25 @@ class _Commands(TyperGroup):
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name], rich_markup_mode="rich")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is to be run."""
-        if args and args[0] in RETIRED:
-            raise NoisetteError(f"`noisette {args[0]}` is now {RETIRED[args[0]]}.")
-        if args and args[0] in COMMANDS:
-            return args[0], command_of(args[0]), args[1:]
-        return super().resolve_command(ctx, args)
+        """Return the command that is to be run, imported now."""
+        name = args[0] if args else ""
+        if name in RETIRED:
+            raise NoisetteError(f"`noisette {name}` is now {RETIRED[name]}.")
+        if name not in COMMANDS:
+            return super().resolve_command(ctx, args)
+        module = importlib.import_module(f"noisette.app.commands.{_FILES.get(name, name)}")
+        alone = typer.Typer(**_STYLE)
+        alone.command(name)(getattr(module, name))
+        return name, typer.main.get_command(alone), args[1:]
 
 
-def command_of(name: str) -> Any:
-    """Return a command by its name, imported now."""
-    module = importlib.import_module(f"noisette.app.commands.{_FILES.get(name, name)}")
-    alone = typer.Typer(
-        pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False
-    )
-    alone.command(name)(getattr(module, name))
-    return typer.main.get_command(alone)
-
-
+_STYLE: Any = {
+    "pretty_exceptions_enable": False, "rich_markup_mode": "rich", "add_completion": False,
+}  # fmt: skip
 app = typer.Typer(
+    **_STYLE,
     cls=_Commands,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    add_completion=False,
     epilog="[bold]Example[/bold]: noisette schema patients.csv --target ill --out patients.toml, "
     "then, with every ? filled in, noisette train patients.csv --schema patients.toml --epsilon 1",
 )

@@ -67,7 +67,8 @@ def train(job: Job) -> None:
     from noisette.core.adjacency import Adjacency
     from noisette.core.guarantee import too_large
     from noisette.tables import read_schema
-    from noisette.tables.folders import check_folder, draft_of, prepare
+    from noisette.tables.drafts import draft_of
+    from noisette.tables.folders import check_folder, prepare
 
     assert job.table is not None
     assert job.out is not None

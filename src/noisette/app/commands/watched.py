@@ -162,8 +162,7 @@ def keeping(
     budget: WatchedLedger, out: Path | None, usual: str, *, force: bool = False
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield what puts an answer on the disk: for good, or without `out` until it is printed."""
-    from noisette.tables.drafts import clear_away
-    from noisette.tables.folders import draft_of
+    from noisette.tables.drafts import clear_away, draft_of
 
     target = Path(f"{usual}-{secrets.token_hex(3)}.json") if out is None else out
     check_file(target, force=force)

@@ -147,8 +147,8 @@ class Steps:
                 outlook = forecast_of(walk.facts, job)
             except NoisetteError as error:
                 refused = error
-        words = visible(str(refused))
-        return {"outlook": outlook, "refused": words, "budget": job, "same": same}
+        refused = visible(str(refused))
+        return {"outlook": outlook, "refused": refused, "budget": job, "same": same}
 
     def show_outlook(self, walk: Walk, form: Form) -> Response:
         """Show the part of step 3 that follows what is typed; also once when the page is ready."""
