@@ -181,11 +181,11 @@ def _off(predicted: Any, truth: Any, limits: Any) -> tuple[dict[str, Any], list[
 
 def _check_threshold(threshold: float, model: Any) -> None:
     """Refuse what cannot be a threshold of this model, before anything is read or charged."""
-    two = len(getattr(model, "classes_", ())) == 2
     refuse(
         (not 0.0 <= threshold <= 1.0, f"--threshold must lie in [0, 1]; got {threshold!r}."),
-        (threshold != 0.5 and not two, "--threshold is for models of two classes."),
-    )
+        (threshold != 0.5 and len(getattr(model, "classes_", ())) != 2,
+         "--threshold is for models of two classes."),
+    )  # fmt: skip
 
 
 def _at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[str]]:
