@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from helpers import run_command
-from noisette.app.commands.app import command_of
+from noisette.app.commands.app import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -132,7 +133,8 @@ def test_every_command_of_a_page_is_understood(page):
             if words[0] == "noisette":
                 if words[1].startswith("--"):
                     continue
-                command_of(words[1]).make_context(words[1], words[2:])  # parsed, not run
+                _, command, rest = typer.main.get_command(app).resolve_command(None, words[1:])
+                command.make_context(words[1], rest)  # parsed, not run
             else:
                 assert words[0] in {"pip", "make", "zcat", "cd", "git", "python"}, (page, words)
     assert seen

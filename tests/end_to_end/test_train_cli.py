@@ -1,8 +1,6 @@
 """From a CSV file to a private model, its predictions and its report, by commands."""
 
 import csv
-import importlib
-import inspect
 import json
 import os
 import re
@@ -14,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from helpers import mistake, run, write_table
 from noisette import Guarantee, Ledger, load
-from noisette.app.commands.app import COMMANDS
+from noisette.app.commands.app import COMMANDS, app
 from noisette.tables import read_schema, stored_rows
 from noisette.tables.datasets import mixed_table
 from noisette.tables.pipeline import TableClassifier, table_rows
@@ -431,11 +430,9 @@ def test_the_command_line_starts_without_heavy_packages():
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself():
-    for name, (file, words) in COMMANDS.items():
-        command = getattr(
-            importlib.import_module(f"noisette.app.commands.{file}"), name.replace("-", "_")
-        )
-        first = inspect.getdoc(command).partition("\n\n")[0]
+    for name, words in COMMANDS.items():
+        _, command, _ = typer.main.get_command(app).resolve_command(None, [name])
+        first = command.help.partition("\n\n")[0]
         assert " ".join(first.split()) == words
 
 

@@ -11,7 +11,7 @@ from outside import NAMES, pages
 from noisette.core import mechanisms, plans
 from noisette.core.guarantee import Guarantee
 from noisette.report import Subject, model_page
-from noisette.report.html import DARK
+from noisette.report.html import stylesheet
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next((path for path in map(shutil.which, BROWSERS) if path), None)
@@ -97,7 +97,8 @@ def test_it_fills_a_screen_of_any_width(worst, tmp_path, kind, width):
 
 def test_by_night_it_is_dark_and_on_paper_white(page, tmp_path):
     night = picture(page[1], tmp_path, 390, "--force-dark-mode")
-    assert np.allclose(night[2, 2], [int(DARK["paper"][k : k + 2], 16) / 255 for k in (1, 3, 5)])
+    paper = re.findall(r"--paper: #(\w{6});", stylesheet())[1]
+    assert np.allclose(night[2, 2], [int(paper[k : k + 2], 16) / 255 for k in (0, 2, 4)])
     sheet = tmp_path / "page.pdf"
     browse(page[1], tmp_path, "--force-dark-mode", "--no-pdf-header-footer",
            f"--print-to-pdf={sheet}")  # fmt: skip

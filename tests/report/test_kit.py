@@ -4,12 +4,16 @@ import re
 
 import pytest
 
-from noisette.report.html import DARK, LIGHT, SERIES, stylesheet
+from noisette.report.html import SERIES, stylesheet
 
 TEXT = ("ink", "muted", "accent", "good", "warn", "bad")
 GROUNDS = ("paper", "surface", "accent-soft", "good-soft", "warn-soft", "bad-soft")
 OWN = {"good": {"paper", "surface", "good-soft"}, "warn": {"paper", "surface", "warn-soft"},
        "bad": {"paper", "surface", "bad-soft"}}  # fmt: skip
+LIGHT, DARK = (
+    dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", block))
+    for block in re.findall(r"^:root \{.*?\}", stylesheet(), re.M | re.S)
+)
 PALETTES = {"day": LIGHT, "night": DARK}
 
 

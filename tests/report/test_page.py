@@ -21,8 +21,8 @@ from noisette.report import (
     ledger_page,
     meaning,
     model_page,
-    noise_of,
 )
+from noisette.report.numbers import noise_of
 from noisette.report.proofs import MEANINGS
 from noisette.report.svg import bars, curve
 

@@ -13,8 +13,8 @@ from helpers import forked, run
 from noisette import LogisticRegression
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema, drafts, read_model, write_model
-from noisette.tables.drafts import Draft, clear_away, left_behind
-from noisette.tables.folders import TableModel, check_folder, draft_of, fill, prepare
+from noisette.tables.drafts import Draft, clear_away, draft_of, left_behind
+from noisette.tables.folders import TableModel, check_folder, fill, prepare
 
 FACTS = {
     "target": "ill", "classes": ["no", "yes"], "unit": "one row is one person",
@@ -191,7 +191,7 @@ def test_a_draft_that_is_cleared_away_before_its_lock_is_made_again(tmp_path, mo
 def test_a_link_in_the_place_of_a_draft_is_not_followed(tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()
-    (tmp_path / f".m.noisette-draft-{drafts._machine()}-x").symlink_to(precious)
+    (tmp_path / f".m.noisette-draft-{drafts._MACHINE}-x").symlink_to(precious)
     assert left_behind(tmp_path) == []
     clear_away(tmp_path / "m")
     assert precious.is_dir()

@@ -93,10 +93,10 @@ def test_the_model(walked, capsys):
 
     out = walked.folder / "my-patients-model"
     new = write_patients(walked.folder / "new.csv", n=30, seed=2)
-    shell, python = pages.for_model(out, str(new))
-    for line in shell.splitlines():
+    shell, python = pages.for_model(out, proba=False)
+    for line in shell.replace("TABLE", shlex.quote(str(new))).splitlines():
         do(line)
-    exec(python, {})
+    exec(python.replace("'TABLE'", repr(str(new))), {})
     assert capsys.readouterr().out.strip().endswith("30")
     assert (walked.folder / "my-patients-model-card.json").is_file()
     assert len((walked.folder / "my-patients-model-predictions.csv").read_text().split()) > 30

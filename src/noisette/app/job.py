@@ -6,7 +6,7 @@ same record, and the record shows itself as a command line and as Python.
 
 import inspect
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -39,14 +39,12 @@ def asked(default: Any, *flags: str, also: dict[str, Any] | None = None, **words
     return field(default=default, metadata={"flags": flags, "words": words, **(also or {})})
 
 
-def taken(record: type, command: str) -> "list[tuple[Field[Any], tuple[str, ...]]]":
-    """Return the fields that a command takes, with their flags; without its own, by their name."""
-    found = []
+def taken(record: type, command: str) -> "Iterator[tuple[Field[Any], tuple[str, ...]]]":
+    """Yield the fields that a command takes, with their flags; without its own, by their name."""
     for each in fields(record):
         if command in each.metadata["words"]:
             own = each.metadata.get("on", {}).get(command) or each.metadata["flags"]
-            found.append((each, own or (f"--{each.name.replace('_', '-')}",)))
-    return found
+            yield each, own or (f"--{each.name.replace('_', '-')}",)
 
 
 def takes(record: type, work: Callable[[Any], None]) -> Callable[..., None]:
@@ -73,7 +71,6 @@ def takes(record: type, work: Callable[[Any], None]) -> Callable[..., None]:
                 default=inspect.Parameter.empty if needed else default,
             )
         )  # fmt: skip
-        run.__annotations__[each.name] = parameters[-1].annotation
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__name__, run.__doc__ = command, work.__doc__
     return run
@@ -91,12 +88,11 @@ def _offered(option: str) -> str:
     from noisette.fitting.losses import classifier_losses
 
     margins = ", ".join(classifier_losses(probabilities=False))
-    words = {
+    return {
         "mechanism": f"One of: {', '.join(mechanisms())} (logistic and svm).",
         "sampling": f"sgd: auto, {', '.join(SAMPLERS)}.",
         "loss": f"svm: {margins}; sgd: {', '.join(classifier_losses())}.",
-    }
-    return words[option]
+    }[option]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +119,7 @@ class Job:
         None, train="The filled schema; `noisette schema TABLE` starts one.",
         plan="The schema; facts may be left open.",
     )  # fmt: skip
-    learn: bool = asked(
-        False, "--learn", train='Learn facts that the schema leaves open ("?").'
-    )  # fmt: skip
+    learn: bool = asked(False, "--learn", train='Learn facts that the schema leaves open ("?").')
     features: int | None = asked(
         None, plan="The number of features after encoding, without --schema."
     )
@@ -274,7 +268,6 @@ def quoted(text: str) -> str:
     odd = {sign for sign in text if steers(sign) or sign == "\n"}
     if not odd:
         return shlex.quote(text)
-    written = {"\\": "\\\\", "'": "\\'"}
-    for sign in odd:
-        written[sign] = f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
-    return "$'" + "".join(written.get(sign, sign) for sign in text) + "'"
+    short = {sign: f"\\u{ord(sign):04x}" for sign in odd}
+    long = {sign: f"\\U{ord(sign):08x}" for sign in odd if ord(sign) > 0xFFFF}
+    return "$'" + text.translate(str.maketrans({"\\": "\\\\", "'": "\\'"} | short | long)) + "'"

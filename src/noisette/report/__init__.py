@@ -6,26 +6,12 @@ on a telephone. Everything that comes from a file is escaped.
 
 from noisette.report.effects import Effect, effect_svg, effects_page
 from noisette.report.heat import PairEffect, pair_svg
-from noisette.report.html import stylesheet
 from noisette.report.ledgers import ledger_page
-from noisette.report.numbers import StepCost, attack_power, curve_of, noise_of, steps_of
+from noisette.report.numbers import attack_power, curve_of
 from noisette.report.page import Subject, model_page
 from noisette.report.proofs import meaning
 
 __all__ = [
-    "Effect",
-    "PairEffect",
-    "StepCost",
-    "Subject",
-    "attack_power",
-    "curve_of",
-    "effect_svg",
-    "effects_page",
-    "ledger_page",
-    "meaning",
-    "model_page",
-    "noise_of",
-    "pair_svg",
-    "steps_of",
-    "stylesheet",
-]
+    "Effect", "PairEffect", "Subject", "attack_power", "curve_of", "effect_svg", "effects_page",
+    "ledger_page", "meaning", "model_page", "pair_svg",
+]  # fmt: skip

@@ -99,5 +99,4 @@ def _cell(x: float, y: float, wide: float, tall: float, share: float | None) -> 
     """
     if share is None:
         return rect(x, y, wide, tall, _GREY, "0.30")
-    colour = ORANGE if share > 0.0 else BLUE
-    return rect(x, y, wide, tall, colour, f"{min(abs(share), 1.0):.2f}")
+    return rect(x, y, wide, tall, ORANGE if share > 0 else BLUE, f"{min(abs(share), 1.0):.2f}")

@@ -1,12 +1,15 @@
 """Pages by jinja2, one look for all: every text is escaped where it enters a template.
 
 Pages are paper first: one column of text, thin rules, one dark blue, and red only where something
-is wrong. Colours are variables, so a page of another room needs no colour of its own.
+is wrong. Colours are variables of the style sheet, so a page of another room needs no colour of its
+own.
 """
 
 from functools import cache
 from html import escape as _quoted
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
 
 from noisette._package import __version__
 from noisette._validate import visible
@@ -16,24 +19,6 @@ if TYPE_CHECKING:
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Of every page that noisette writes: the browser runs no script and fetches nothing."""
-
-LIGHT = {
-    "paper": "#ffffff", "surface": "#f4f6f8", "ink": "#1b1f24", "muted": "#565d66",
-    "rule": "#d3d8de", "grid": "#e6e9ed", "axis": "#6a717a", "edge": "#7d858f",
-    "accent": "#17466e", "on-accent": "#ffffff", "accent-soft": "#e8eff6",
-    "good": "#19653a", "good-soft": "#e7f3ec", "warn": "#7a4b00", "warn-soft": "#fdf3e0",
-    "bad": "#9c1f17", "bad-soft": "#fcebe9",
-}  # fmt: skip
-"""Colours by day: name of the CSS variable (without ``--``) -> colour."""
-
-DARK = {
-    "paper": "#14181d", "surface": "#1d2229", "ink": "#e7eaee", "muted": "#a8b0ba",
-    "rule": "#3a424c", "grid": "#2b323a", "axis": "#8d96a1", "edge": "#7f8995",
-    "accent": "#9cc4ea", "on-accent": "#10161c", "accent-soft": "#1e2d3c",
-    "good": "#86d0a3", "good-soft": "#17301f", "warn": "#e6bd72", "warn-soft": "#33280f",
-    "bad": "#f5a097", "bad-soft": "#3b1a17",
-}  # fmt: skip
-"""The same colours by night."""
 
 SERIES = {
     "#0072B2": "#62B0E8", "#B34700": "#F19A5E", "#00785A": "#56C6A4",
@@ -45,25 +30,22 @@ A drawing keeps its own colours, so that it may leave the page; the style sheet 
 """
 
 
-def escape(text: object) -> str:
+def escape(text: object) -> Markup:
     """Return text that is neither markup nor a sign that turns the direction of reading."""
-    return _quoted(visible(str(text)))
+    return Markup(_quoted(visible(str(text))))
 
 
 def _isolated(value: Any) -> Any:
     """Return what enters a page: escaped, in its own direction if it may run to the left."""
     if hasattr(value, "__html__"):  # of the template itself
         return value
-    from markupsafe import Markup
-
-    text = str(value)
-    return Markup(escape(text) if text.isascii() else f"<bdi>{escape(text)}</bdi>")
+    text = escape(value)
+    return text if str(value).isascii() else Markup(f"<bdi>{text}</bdi>")
 
 
 @cache
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
 
     from noisette.core.guarantee import rounded_up
     from noisette.core.theorems import THEOREMS, grounds_of
@@ -74,9 +56,7 @@ def _environment() -> "Environment":
         loader=PackageLoader("noisette.report"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, finalize=_isolated,
     )  # fmt: skip
-    found.filters |= {
-        "plain": lambda text: Markup(escape(text)), "delta": delta_words, "up": rounded_up,
-    }  # fmt: skip
+    found.filters |= {"plain": escape, "delta": delta_words, "up": rounded_up}
     found.globals |= {
         "policy": POLICY, "version": __version__, "theorems": THEOREMS, "grounds_of": grounds_of,
         "meaning": meaning, "stylesheet": stylesheet,
@@ -95,4 +75,4 @@ def render(name: str, **known: Any) -> str:
 @cache
 def stylesheet() -> str:
     """Return the style sheet of all pages; it names no file and no address."""
-    return render("style.css", light=LIGHT, dark=DARK, series=SERIES)
+    return render("style.css", series=SERIES)

@@ -33,11 +33,9 @@ def _told(ledger: Ledger, charges: list[Charge]) -> dict[str, Any]:
     shown = charges[first:]
     more = [name for name in ("model", "table", "by") if any(getattr(each, name) for each in shown)]
     lines, sums = [], dict[str, list[Any]]()
-    for number, charge in enumerate(shown, start=first + 1):
-        named = (getattr(charge, name) for name in more)
-        lines.append(
-            (str(number), charge.booked[:10], charge.title, *named, *_numbers(charge.cost, units))
-        )
+    for k, each in enumerate(shown, start=first + 1):
+        named = (getattr(each, name) for name in more)
+        lines.append((str(k), each.booked[:10], each.title, *named, *_numbers(each.cost, units)))
     bars = [
         (f"{name} spent", used / (used + rest))
         for name, used, rest in zip(units, spent, left, strict=False)
@@ -46,13 +44,13 @@ def _told(ledger: Ledger, charges: list[Charge]) -> dict[str, Any]:
     for charge in charges:
         of = sums.setdefault(charge.table, [0, 0.0, 0.0])
         of[:] = of[0] + 1, of[1] + charge.cost[0], of[2] + charge.cost[1]
-    balance = [
-        ("Never exceeded", f"ε = {ledger.epsilon:g}, δ = {delta_words(ledger.delta)}"),
-        ("Spent", ", ".join(map("{} = {}".format, units, _numbers(spent, units)))),
-        ("Left", ", ".join(map("{} = {}".format, units, _numbers(left, units)))),
-    ]
     return {
-        "refused": False, "people": ledger.people_words, "balance": balance,
+        "refused": False, "people": ledger.people_words,
+        "balance": [
+            ("Never exceeded", f"ε = {ledger.epsilon:g}, δ = {delta_words(ledger.delta)}"),
+            ("Spent", ", ".join(map("{} = {}".format, units, _numbers(spent, units)))),
+            ("Left", ", ".join(map("{} = {}".format, units, _numbers(left, units)))),
+        ],
         "bars": svg.shares("Spent of the total", bars), "lines": lines, "count": len(charges),
         "heads": ("no.", "day (UTC)", "charge", *more, *units), "numeric": len(units),
         "epsilon": ledger.epsilon, "delta": ledger.delta,
@@ -73,9 +71,8 @@ def ledger_page(ledger: Ledger, title: str, date: str = "") -> str:
         ("Charges", f"{len(charges):,}"),
         ("First", charges[0].booked[:10] if charges else ""),
         ("Last", charges[-1].booked[:10] if charges else ""),
-        ("As of", date),
-        ("Program", f"noisette {__version__}"),
-    ]
+        ("As of", date), ("Program", f"noisette {__version__}"),
+    ]  # fmt: skip
     settings = [
         ("Neighbours", words["neighbours"]),
         ("How charges add up", f"rule “{ledger.rule}”: {_RULES[ledger.rule]}; valid also for "

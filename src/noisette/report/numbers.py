@@ -8,12 +8,7 @@ from noisette.core import accounting
 from noisette.core.adjacency import UNITS, Adjacency
 from noisette.core.guarantee import Guarantee, rounded_up
 from noisette.core.ledger import Ledger
-from noisette.core.mechanisms import (
-    Exponential,
-    Gaussian,
-    GaussianThreshold,
-    ObjectiveNoise,
-)
+from noisette.core.mechanisms import Exponential, Gaussian, GaussianThreshold, ObjectiveNoise
 from noisette.core.mechanisms.base import AdditiveNoise
 from noisette.core.plans import LastIterate, Parallel, Plan, Repeat, Selected, Together
 from noisette.core.plans.base import Leaf
@@ -142,7 +137,7 @@ def noise_of(guarantee: Guarantee) -> list[Noise]:
             "value": times == 1 and not isinstance(leaf, LastIterate),
             "steps": True,
         }
-        where = next(name for name, holds in kinds.items() if holds)
+        where = max(kinds, key=kinds.__getitem__)  # the first that holds
         found.append(Noise(where, strength, times, batches))
     return found
 

@@ -1,6 +1,5 @@
 """The page about a model: a first screen for a decision, then what it rests on."""
 
-import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +8,10 @@ from noisette._package import __version__
 from noisette.core.adjacency import UNITS
 from noisette.core.guarantee import Guarantee, too_large
 from noisette.core.ledger import Ledger
-from noisette.errors import NoisetteError
-from noisette.report import html, svg
+from noisette.report import html, numbers, svg
 from noisette.report.effects import Effect, drawn
 from noisette.report.heat import PairEffect
 from noisette.report.ledgers import told_of
-from noisette.report.numbers import (
-    CHANGES,
-    Curve,
-    Noise,
-    attack_power,
-    curve_of,
-    factor_words,
-    in_three,
-    noise_of,
-    promised,
-)
 from noisette.report.scores import Scores, measured
 
 _ALARMS = (0.01, 0.05, 0.10, 0.25)
@@ -63,8 +50,8 @@ class Subject:
 
 def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = None) -> str:
     """Return the page about one model; `ledger` is None if the model had a budget of its own."""
-    curve = [] if guarantee.seeded else curve_of(guarantee)
-    noises = noise_of(guarantee)
+    curve = [] if guarantee.seeded else numbers.curve_of(guarantee)
+    noises = numbers.noise_of(guarantee)
     # What was trained on what. There is no digest of the table: it would tell on it.
     counted = "not public" if subject.records is None else f"{subject.records:,}"
     facts = [
@@ -77,8 +64,8 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
     rest = rest[1:] if guarantee.public else rest
     return html.render(
         "model.html", title=subject.title, guarantee=guarantee, subject=subject, facts=facts,
-        large=too_large(guarantee.epsilon), **promised(guarantee, guarantee.unit),
-        attacker=attacker(guarantee, curve), checks=_checks(guarantee, subject, ledger),
+        large=too_large(guarantee.epsilon), **numbers.promised(guarantee, guarantee.unit),
+        attacker=attacker(guarantee, curve),
         scores=None if subject.scores is None else measured(subject.scores),
         effects=drawn(subject.effects, subject.effects_note, subject.pair_effects, subject.weights),
         noises=list(dict.fromkeys(map(_sentence, noises))),
@@ -90,19 +77,19 @@ def model_page(guarantee: Guarantee, subject: Subject, ledger: Ledger | None = N
     )  # fmt: skip
 
 
-def attacker(guarantee: Guarantee, curve: Curve) -> str:
+def attacker(guarantee: Guarantee, curve: numbers.Curve) -> str:
     """Return how much more often an attacker is right with the model than without."""
     if guarantee.seeded:
         return ""
     lines = []
     for alarm in _ALARMS:
-        power = attack_power(guarantee, alarm, curve)
-        at_most = f"at most {in_three(100 * power)}{_PERCENT}"
-        lines.append((f"{100 * alarm:g}{_PERCENT}", at_most, in_three(power / alarm)))
+        power = numbers.attack_power(guarantee, alarm, curve)
+        at_most = f"at most {numbers.in_three(100 * power)}{_PERCENT}"
+        lines.append((f"{100 * alarm:g}{_PERCENT}", at_most, numbers.in_three(power / alarm)))
     # How the factor of the promise and the first line of the table go together.
-    power = attack_power(guarantee, 0.01, curve)
+    power = numbers.attack_power(guarantee, 0.01, curve)
     shown = f"1{_PERCENT} becomes {lines[0][1]}"
-    factor = factor_words(guarantee.epsilon).removeprefix("a factor of ")
+    factor = numbers.factor_words(guarantee.epsilon).removeprefix("a factor of ")
     if guarantee.epsilon > 30.0 or power >= 0.9:
         reconciled = f"The promise is too weak to limit such an attacker: {shown}."
     elif power >= 0.98 * 0.01 * math.exp(guarantee.epsilon):
@@ -111,49 +98,16 @@ def attacker(guarantee: Guarantee, curve: Curve) -> str:
         reconciled = (
             f"The {factor} times of the promise is the most for any conclusion whatever; only "
             f"those that are rarer than 1{_PERCENT} can come near it, so {shown}, "
-            f"which is {in_three(100 * power)} times."
+            f"which is {numbers.in_three(100 * power)} times."
         )
     unit = UNITS[guarantee.unit]
     return html.render(
         "attacker.html", known=unit.others, lines=lines, reconciled=reconciled,
-        wanted=CHANGES[guarantee.adjacency][1].format(unit.this),
+        wanted=numbers.CHANGES[guarantee.adjacency][1].format(unit.this),
     )  # fmt: skip
 
 
-def _checks(guarantee: Guarantee, subject: Subject, ledger: Ledger | None) -> list[tuple[str, str]]:
-    """Return what no program can know, as a list to tick off."""
-    more = " and more than k times δ" if guarantee.delta else ""
-    unit = f"A person who is in the table with k rows has k times ε{more}."
-    if guarantee.unit == "person":
-        unit = "A person who goes by several identifiers is protected for each."
-    listed = "in the schema (listed under “Settings”)" if subject.facts else "under “The statement”"
-    paid = " What the training learnt by itself is paid for and needs no check."
-    bounds = (
-        f"Bounds, categories and labels stated {listed} come from documents or general knowledge, "
-        "and so does whatever was done to the table before: filters, joins, a choice of columns."
-        f"{paid if subject.learnt else ''}"
-    )
-    others = (
-        "Every other release about the same people costs its own ε on top of this one. No ledger "
-        "was given, so nobody but you adds them up."
-    )
-    if ledger is not None:
-        known = ""
-        with contextlib.suppress(NoisetteError, OSError):  # the section below says so
-            count = ledger.count
-            known = f", {count:,} charge{'s' * (count != 1)} so far"
-        others = (
-            "Everything else that was released about the same people is in the ledger (below"
-            f"{known}); what is not in it costs its own ε on top."
-        )
-    return [
-        ("The unit is right:", f"{subject.unit}. {unit}"),
-        ("Nothing was read off the data:", bounds),
-        ("Other releases are counted:", others),
-    ]
-
-
-def _bars(noises: list[Noise], unit: str, records: int | None) -> str:
+def _bars(noises: list[numbers.Noise], unit: str, records: int | None) -> str:
     """Return the noise against what people can change together, as a drawing."""
     first = next((noise for noise in noises if noise.where == "objective"), noises[0])
     if first.strength is None:
@@ -181,12 +135,9 @@ _FIXED = {
 }
 
 _UNKNOWN = "Answers or choices were randomised; nothing was added to a number."
-_COUNTED = {
-    "counts": "Noise was added to the counts of rows at each knot, level and label.",
-    "scores": "Noise was added to the table of labels and scores of the test people.",
-}
 _ADDED = {
-    **{where: f"{words} {{0}}." for where, words in _COUNTED.items()},
+    "counts": "Noise was added to the counts of rows at each knot, level and label. {0}.",
+    "scores": "Noise was added to the table of labels and scores of the test people. {0}.",
     "objective": "A random pull was added to the training objective, once. {0}. What few people "
     "have in common drowns in it; what many have in common does not.",
     "weights": "Noise was added to the trained weights, once. {0} to them.",
@@ -195,11 +146,12 @@ _ADDED = {
 }
 
 
-def _sentence(noise: Noise) -> str:
+def _sentence(noise: numbers.Noise) -> str:
     if noise.where in _FIXED:
         return _FIXED[noise.where]
     if noise.strength is None:
-        return _COUNTED.get(noise.where, _UNKNOWN)
+        counted = noise.where in ("counts", "scores")
+        return _ADDED[noise.where].removesuffix(" {0}.") if counted else _UNKNOWN
     strength = (
         f"Along any direction it is typically {svg.shown(noise.strength)} times the most that "
         "changing one record can do"

@@ -19,9 +19,8 @@ _Z = 1.96
 def measured(found: Scores) -> dict[str, Any]:
     """Return what a page tells of the scores on test people: at first sight, and in detail.
 
-    `cards` are (number, what it is) with a sentence, `lines` the table of all of them.
+    `cards` are (number, what it is), `lines` the table of all of them.
     """
-    told = "Bought privately, on people who took no part in the training; ± one standard error."
     scope, counted = "", "labels and scores"
     if isinstance(found, RegressionScores):
         scope, counted = found.scope, "targets and residuals"
@@ -46,7 +45,6 @@ def measured(found: Scores) -> dict[str, Any]:
     trusted = [row for row in getattr(found, "calibration", ()) if row.observed.trusted]
     return {
         "cards": list(zip(big, first, strict=False)),
-        "sentence": " ".join(filter(None, (told, scope, found.verdict()))),
         "counted": counted, "lines": lines, "verdict": found.verdict(), "scope": scope,
         "calibration": _calibration(trusted),
         "roc": _roc(found) if isinstance(found, BinaryScores) else "",

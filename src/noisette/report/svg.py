@@ -102,8 +102,9 @@ def curve(
         return ""
     deltas, epsilons = np.array(points).T
     low, high = np.log10(deltas[[0, -1]])
-    marks = [mark for mark in marks if points[0][0] <= mark[0] <= points[-1][0]]
-    ticks = _ticks(max(1e-3, promise[1], *epsilons, *(mark[1] for mark in marks)))
+    at, least, refutes = np.array(marks).reshape(-1, 3).T
+    inside = (deltas[0] <= at) & (at <= deltas[-1])
+    ticks = _ticks(max(1e-3, promise[1], *epsilons, *least[inside]))
     foot, end = _HEIGHT - _BOTTOM, WIDTH - _RIGHT
     across = partial(placed, ends=(low, high), span=(_LEFT, end))
     up = partial(placed, ends=(0.0, ticks[-1]), span=(foot, _TOP))
@@ -134,7 +135,7 @@ def curve(
             f'y2="{y:.1f}" stroke="{ORANGE}" stroke-width="2" stroke-dasharray="7 5"/>'
         )
     parts.append(text(x, y - 8, name, anchor, f' fill="{ORANGE}" class="name"'))
-    parts += [_mark(across(math.log10(x)), up(least), refutes) for x, least, refutes in marks]
+    parts += map(_mark, across(np.log10(at[inside])), up(least[inside]), refutes[inside])
     parts.append(text((_LEFT + end) / 2, _HEIGHT - 8, "δ", "middle", ' class="name"'))
     return "".join([*parts, text(_LEFT - 8, 16, "ε", "end", ' class="name"'), "</svg>"])
 

@@ -9,6 +9,7 @@ tells the machine: some network drives keep locks to one.
 import contextlib
 import errno
 import hashlib
+import operator
 import os
 import re
 import shutil
@@ -17,18 +18,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from noisette import _files
+from noisette import _files, _validate
 from noisette.errors import InvalidParameter
 from noisette.models.files import IN_FOLDER
 
 _NEW, _OLD, _ROOM = "new", "old", "room"
 _NAMED = re.compile(r"\.(?P<name>.+)\.noisette-draft-(?P<machine>[0-9a-f]{8})-[^.]+\Z", re.DOTALL)
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+_MACHINE = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
-
-
-def _machine() -> str:
-    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
 class Draft:
@@ -43,7 +41,7 @@ class Draft:
             raise InvalidParameter(f"{path} is not a draft of noisette.")
         self.path, self.new = path, path / _NEW
         self.target = path.with_name(named["name"])
-        self.here = named["machine"] == _machine()
+        self.here = named["machine"] == _MACHINE
         self._aim: Path | None = None
         self._inode = 0
         self.lockless = False
@@ -145,17 +143,28 @@ class Draft:
 
 
 @contextlib.contextmanager
-def new_draft(target: Path) -> Iterator[Draft]:
-    """Yield a new locked draft of `target`; at the end a whole result has a name."""
-    prefix = f".{target.name}.noisette-draft-{_machine()}-"
-    while True:
-        draft = Draft(Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent)))
-        handle = draft.lock(wait=True)
-        if draft.path.is_dir():  # else it was cleared away before it was locked
-            break
-        if handle is not None:
-            os.close(handle)
+def draft_of(result: Path) -> Iterator[Draft]:
+    """Yield a new locked draft of a result, before it is paid for; at the end it has its name."""
+    target = _validate.real_path(result)
+    prefix = f".{target.name}.noisette-draft-{_MACHINE}-"
     try:
+        while True:
+            draft = Draft(Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent)))
+            handle = draft.lock(wait=True)
+            if draft.path.is_dir():  # else it was cleared away before it was locked
+                break
+            if handle is not None:
+                os.close(handle)
+    except OSError as error:
+        raise InvalidParameter(
+            f"{result} cannot be written ({error.strerror}); nothing was charged."
+        ) from None
+    try:
+        if not _is_alone(draft):
+            raise InvalidParameter(
+                f"another training is about to write {result}; wait for its end, or give another "
+                "folder; nothing was charged."
+            )
         yield draft
     finally:
         draft.end()
@@ -166,16 +175,16 @@ def new_draft(target: Path) -> Iterator[Draft]:
 def left_behind(folder: Path, target: Path | None = None) -> list[Draft]:
     """Return the drafts in a folder, of one target or of all; links are none."""
     with os.scandir(folder) as items:
-        named = [
-            item.name
-            for item in items
-            if _NAMED.match(item.name) and item.is_dir(follow_symlinks=False)
+        return [
+            Draft(folder / item.name)
+            for item in sorted(items, key=operator.attrgetter("name"))
+            if (named := _NAMED.match(item.name))
+            and item.is_dir(follow_symlinks=False)
+            and target in (None, folder / named["name"])
         ]
-    drafts = map(Draft, map(folder.joinpath, sorted(named)))
-    return [draft for draft in drafts if target in (None, draft.target)]
 
 
-def is_alone(draft: Draft) -> bool:
+def _is_alone(draft: Draft) -> bool:
     """Whether no other process of this machine works on a draft of the same target, if known."""
     try:
         import fcntl  # noqa: F401 - without locks nothing is known

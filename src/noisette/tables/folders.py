@@ -6,8 +6,6 @@ The schema's fingerprint stands among the guarantee's public facts, so a model w
 than its own is refused.
 """
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +18,7 @@ from noisette.fitting.units import Persons, Unit
 from noisette.models import files as model_files
 from noisette.report import html
 from noisette.tables import toml
-from noisette.tables.drafts import Draft, clear_away, is_alone, new_draft
+from noisette.tables.drafts import Draft, clear_away, draft_of
 from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
 
@@ -249,25 +247,6 @@ def check_folder(folder: Path, *, force: bool) -> None:
     )
 
 
-@contextlib.contextmanager
-def draft_of(result: Path) -> Iterator[Draft]:
-    """Yield a draft of a result, before it is paid for."""
-    target = _validate.real_path(result)
-    with contextlib.ExitStack() as stack:
-        try:
-            draft = stack.enter_context(new_draft(target))
-        except OSError as error:
-            raise InvalidParameter(
-                f"{result} cannot be written ({error.strerror}); nothing was charged."
-            ) from None
-        if not is_alone(draft):
-            raise InvalidParameter(
-                f"another training is about to write {result}; wait for its end, or give another "
-                "folder; nothing was charged."
-            )
-        yield draft
-
-
 def prepare(draft: Draft, schema: Schema) -> None:
     """Take room for a model of such tables, its guarantee and its page: all before a charge."""
     outputs = 1 if schema.target_bounds is not None else len(schema.classes)
@@ -275,7 +254,8 @@ def prepare(draft: Draft, schema: Schema) -> None:
     width = _LEARNT * len(schema.columns) if schema.open else len(schema.features)
     spread = 24 * width**2 if schema.target_bounds is not None else 0  # what intervals need
     draft.new.mkdir()
-    _files.write(draft.new / REPORT, html.render("absent.html", title="Privacy report"))
+    # until there is a page, the base of all pages says so
+    _files.write(draft.new / REPORT, html.render("base.html", title="Privacy report"))
     draft.reserve(_ROOM + 256 * width * outputs + spread)
 
 

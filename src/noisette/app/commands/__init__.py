@@ -7,8 +7,11 @@ import sys
 
 __all__ = ["main"]
 
-STOPPED, UNPRINTED, FAULT = 130, 74, 70
-"""Exit codes beside 0 (done) and 2 (a mistake); 70 and 74 are those of sysexits.h."""
+STOPPED, UNPRINTED, FAULT, KEPT = 130, 74, 70, 3
+"""Exit codes beside 0 (done) and 2 (a mistake); 70 and 74 are those of sysexits.h.
+
+KEPT is that of a command that did not end as asked, but whose result is paid for and kept.
+"""
 
 _WHOLE = "files that the command writes are complete"
 
@@ -25,7 +28,18 @@ def main() -> None:
         if getattr(sys, name) is None:  # in this order, so each gets the number it is known by
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     try:
-        code, sentence = _printed()
+        code, sentence = _kept(*_outcome())
+        if sentence and "--json" in sys.argv and code != UNPRINTED:
+            with contextlib.suppress(OSError):  # the flush below finds it out again
+                print(json.dumps({"error": sentence}))
+        try:
+            sys.stdout.flush()
+        except (OSError, UnicodeEncodeError) as error:
+            with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())  # spares Python a second try
+            # a reader who went away (| head) is no fault
+            if not isinstance(error, BrokenPipeError) and code != UNPRINTED:
+                code, sentence = UNPRINTED, f"the answer could not be printed; {_WHOLE}."
     except (KeyboardInterrupt, MemoryError):  # during the imports, or at the very end
         code, sentence = _kept(STOPPED, "stopped.")
     if sentence:
@@ -35,32 +49,12 @@ def main() -> None:
     sys.exit(code)
 
 
-def _printed() -> tuple[int, str]:
-    """Run the command and print its answer; return its exit code and what there is to say."""
-    code, sentence = _kept(*_outcome())
-    if sentence and "--json" in sys.argv and code != UNPRINTED:
-        with contextlib.suppress(OSError):  # the flush below finds it out again
-            print(json.dumps({"error": sentence}))
-    try:
-        sys.stdout.flush()
-    except (OSError, UnicodeEncodeError) as error:
-        with contextlib.suppress(OSError, ValueError):  # spare Python a second try at its exit
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
-            os.close(nowhere)
-        # a reader who went away (| head) is no fault
-        if not isinstance(error, BrokenPipeError) and code != UNPRINTED:
-            return UNPRINTED, f"the answer could not be printed; {_WHOLE}."
-    return code, sentence
-
-
 def _kept(code: int, sentence: str) -> tuple[int, str]:
     """Return how a command ended that was stopped, or failed, after its work was done."""
-    console = sys.modules.get("noisette.app.commands.console")
-    finished = getattr(console, "finished", "")
-    if console is None or not finished or code not in (STOPPED, FAULT):
+    finished = getattr(sys.modules.get("noisette.app.commands.console"), "finished", "")
+    if not finished or code not in (STOPPED, FAULT):
         return code, sentence
-    return console.KEPT, f"stopped at the very end; {finished}."
+    return KEPT, f"stopped at the very end; {finished}."
 
 
 def _outcome() -> tuple[int, str]:
@@ -103,13 +97,12 @@ def _outcome() -> tuple[int, str]:
 
 def _fault(error: Exception) -> str:
     """Say where an unforeseen exception came from, without its text, which may quote data."""
-    trace = error.__traceback__
-    place = ""
-    while trace is not None:
-        place = f" at {trace.tb_frame.f_globals.get('__name__')}, line {trace.tb_lineno}"
-        trace = trace.tb_next
+    import traceback
+
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
     notes = "".join(f"; {note}" for note in getattr(error, "__notes__", []))
     return (
-        f"a fault in the program ({type(error).__name__}{place}){notes}. Please report it; its "
-        "text is not shown, for it may quote data (NOISETTE_DEBUG=1 shows it)."
+        f"a fault in the program ({type(error).__name__} at {frame.f_globals.get('__name__')}, "
+        f"line {line}){notes}. Please report it; its text is not shown, for it may quote data "
+        "(NOISETTE_DEBUG=1 shows it)."
     )

@@ -10,7 +10,8 @@ import numpy as np
 from rich.console import Console
 
 from noisette import _validate
-from noisette.app.commands.console import figure_file, print_table, refuse, write_figure
+from noisette._validate import refuse
+from noisette.app.commands.console import figure_file, print_table, write_figure
 from noisette.app.job import asked, takes
 from noisette.core import accounting, mechanisms, plans, sampling
 from noisette.core.accounting.last_iterate import LOSSES as LAST_LOSSES
@@ -184,11 +185,14 @@ def account(run: Description) -> None:
         raise InvalidParameter(f"--find {run.find} needs --epsilon, which the run is to fit.")
     plan = run.plan()
     lower, upper = accounting.bracket(plan, delta=run.delta, adjacency=relation)
-    asked_all = {} if found else accounting.ACCOUNTANTS  # loosest idea first
-    rows = [
-        (name, kind.summary, _by(kind, plan, run.delta, relation))
-        for name, kind in asked_all.items()
-    ]
+    rows = (
+        []
+        if found
+        else [
+            (name, kind.summary, _by(kind, plan, run.delta, relation))
+            for name, kind in accounting.ACCOUNTANTS.items()  # loosest idea first
+        ]
+    )
     if run.plot is not None:
         _draw(run, relation, run.plot)
     if run.json:
@@ -231,7 +235,6 @@ def _found(
         (find == "rate" and run.sampling not in with_rate.split(", "),
          f"--find rate needs --sampling {with_rate}."),
     )  # fmt: skip
-
     name = {"noise": "noise_multiplier", "rate": "rate", "steps": run.unit}[find]
 
     def changed(x: float) -> Description:
@@ -290,8 +293,9 @@ def _draw(run: Description, relation: Adjacency, path: str) -> None:
         counts, brackets[:, 0], brackets[:, 1], color="#0072B2", alpha=0.2, lw=0,
         label="certified bracket",
     )  # fmt: skip
-    label = f"ε at δ = {run.delta:g}, {relation}"
-    axes.set(xscale="log", yscale="log", xlabel=run.unit, ylabel=label)
+    axes.set(
+        xscale="log", yscale="log", xlabel=run.unit, ylabel=f"ε at δ = {run.delta:g}, {relation}"
+    )
     axes.grid(alpha=0.3, which="both", lw=0.5)
     # Outside the axes: no curve can run through it, whatever the run.
     figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)

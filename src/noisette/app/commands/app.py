@@ -13,50 +13,31 @@ from noisette._package import __version__
 from noisette.errors import NoisetteError
 
 COMMANDS = {
-    "schema": (
-        "train",
-        "Write a template of public facts for a table, without looking at its rows.",
-    ),
-    "plan": ("plan", "Show what a model would release, cost and learn, from public facts alone."),
-    "train": (
-        "train",
-        "Train a private model on a table; write the model, its guarantee and a report.",
-    ),
-    "predict": ("predict", "Predict the labels of a table as CSV, one line for each row."),
-    "evaluate": (
-        "predict",
-        "Score a model on a table privately: accuracy, AUC, calibration, with error bars.",
-    ),
-    "explain": (
-        "explain",
-        "Show what each column adds to the score and each weight, with the noise in it.",
-    ),
-    "export": (
-        "explain",
-        "Write a model for programs without noisette: a JSON scoring card, or an ONNX graph.",
-    ),
-    "inspect": ("inspect", "Check a model's guarantee against the plan that ran, and show it."),
-    "recover": (
-        "watched",
-        "Bring back results that were paid for and whose command was stopped before the end.",
-    ),
-    "ledger": ("ledger", "Show what a ledger holds, or start one with --epsilon."),
-    "studio": (
-        "extras",
-        "Open a page on this machine that leads from a table to a private model and its report.",
-    ),
-    "theorem": ("extras", "Print a theorem with its conditions and source, or list all of them."),
-    "example": (
-        "extras",
-        "Write the table of invented loans that the tutorial uses, and its schema.",
-    ),
-    "account": (
-        "account",
-        "Count the privacy of a run: certified epsilon, and what each theorem would say.",
-    ),
-    "audit": ("audit", "Attack a claimed epsilon, ours or anybody's."),
+    "schema": "Write a template of public facts for a table, without looking at its rows.",
+    "plan": "Show what a model would release, cost and learn, from public facts alone.",
+    "train": "Train a private model on a table; write the model, its guarantee and a report.",
+    "predict": "Predict the labels of a table as CSV, one line for each row.",
+    "evaluate": "Score a model on a table privately: accuracy, AUC, calibration, with error bars.",
+    "explain": "Show what each column adds to the score and each weight, with the noise in it.",
+    "export": "Write a model for programs without noisette: a JSON scoring card, or an ONNX graph.",
+    "inspect": "Check a model's guarantee against the plan that ran, and show it.",
+    "recover": "Bring back results that were paid for and whose command was stopped before the "
+    "end.",
+    "ledger": "Show what a ledger holds, or start one with --epsilon.",
+    "studio": "Open a page on this machine that leads from a table to a private model and its "
+    "report.",
+    "theorem": "Print a theorem with its conditions and source, or list all of them.",
+    "example": "Write the table of invented loans that the tutorial uses, and its schema.",
+    "account": "Count the privacy of a run: certified epsilon, and what each theorem would say.",
+    "audit": "Attack a claimed epsilon, ours or anybody's.",
 }
-"""Command -> its file in this folder, and the first sentence of its help."""
+"""Command -> the first sentence of its help."""
+
+_FILES = {
+    "schema": "train", "evaluate": "predict", "export": "explain", "recover": "watched",
+    "studio": "extras", "theorem": "extras", "example": "extras",
+}  # fmt: skip
+"""Command -> its file in this folder, if that is not called like it."""
 
 RETIRED = {
     "check": "`noisette plan TABLE`; see its --help",
@@ -79,34 +60,28 @@ class _Commands(TyperGroup):
         """Return what the list of commands shows of one."""
         if cmd_name not in COMMANDS:
             return None
-        return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1], rich_markup_mode="rich")
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name], rich_markup_mode="rich")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is to be run."""
-        if args and args[0] in RETIRED:
-            raise NoisetteError(f"`noisette {args[0]}` is now {RETIRED[args[0]]}.")
-        if args and args[0] in COMMANDS:
-            return args[0], command_of(args[0]), args[1:]
-        return super().resolve_command(ctx, args)
+        """Return the command that is to be run, imported now."""
+        name = args[0] if args else ""
+        if name in RETIRED:
+            raise NoisetteError(f"`noisette {name}` is now {RETIRED[name]}.")
+        if name not in COMMANDS:
+            return super().resolve_command(ctx, args)
+        module = importlib.import_module(f"noisette.app.commands.{_FILES.get(name, name)}")
+        alone = typer.Typer(**_STYLE)
+        alone.command(name)(getattr(module, name))
+        return name, typer.main.get_command(alone), args[1:]
 
 
-def command_of(name: str) -> Any:
-    """Return a command by its name, imported now."""
-    module = importlib.import_module(f"noisette.app.commands.{COMMANDS[name][0]}")
-    alone = typer.Typer(
-        pretty_exceptions_enable=False, rich_markup_mode="rich", add_completion=False
-    )
-    alone.command(name)(getattr(module, name))
-    return typer.main.get_command(alone)
-
-
+_STYLE: Any = {
+    "pretty_exceptions_enable": False, "rich_markup_mode": "rich", "add_completion": False,
+}  # fmt: skip
 app = typer.Typer(
+    **_STYLE,
     cls=_Commands,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    add_completion=False,
-    help="Machine learning on sensitive data, with a privacy guarantee that can be checked.",
     epilog="[bold]Example[/bold]: noisette schema patients.csv --target ill --out patients.toml, "
     "then, with every ? filled in, noisette train patients.csv --schema patients.toml --epsilon 1",
 )

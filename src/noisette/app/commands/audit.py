@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from noisette import _files
-from noisette.app.commands.console import Stopped, refuse
-from noisette.errors import InvalidParameter, NoisetteError
+from noisette._validate import refuse
+from noisette.app.commands.console import Stopped
+from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from noisette.audit.findings import Finding, Verdict
@@ -53,14 +54,14 @@ def audit(
         str | None,
         typer.Option(
             help="The neighbours that another library's claim speaks of (default: its parameter "
-            "of this name, else replace-one).",
+            "of this name, else replace-one)."
         ),
     ] = None,
     norm_bound: Annotated[
         float | None,
         typer.Option(
             help="The bound on the rows that another library's claim presumes (default: its "
-            "parameter of this name, else 1).",
+            "parameter of this name, else 1)."
         ),
     ] = None,
     persons: Annotated[
@@ -85,8 +86,7 @@ def audit(
     from noisette.audit.worlds import jobs as processes
 
     whole = partial(_validate.integer, "runs", least=LEAST_RUNS)
-    checks = ((epsilon, _validate.epsilon), (delta, _validate.delta), (runs, whole))
-    for value, check in checks:
+    for value, check in ((epsilon, _validate.epsilon), (delta, _validate.delta), (runs, whole)):
         if value is not None:
             check(value)
     _validate.fraction("confidence", confidence)
@@ -100,20 +100,17 @@ def audit(
              f"{report} cannot be written (Permission denied)."),
         )  # fmt: skip
     try:
-        first: tuple[Finding, ...] = ()
-        guarantee = None
+        first, attacks, guarantee = (), (), None
         if os.path.exists(target) or os.sep in target or target.endswith(".noisette"):
             estimator, guarantee, first = _from_file(target, epsilon, delta, persons)
             epsilon, delta = first[0].claim
             persons = persons or (guarantee is not None and guarantee.unit == "person")
         else:
             estimator = _from_path(target, epsilon, delta)
-        attacks: tuple[Finding, ...] = ()
         if estimator is not None and hasattr(estimator, "schema"):
-            many = runs or (1000 if long else 100)
             attacks = check_tables(
-                estimator, claim=first[0].claim, runs=many, confidence=confidence, n_jobs=jobs,
-                progress=not json,
+                estimator, claim=first[0].claim, runs=runs or (1000 if long else 100),
+                confidence=confidence, n_jobs=jobs, progress=not json,
             )  # fmt: skip
         elif estimator is not None:
             attacks = check_estimator(
@@ -154,7 +151,7 @@ def _from_file(
     except InvalidParameter as error:
         if "would be wrong" not in str(error):  # damaged; only a guarantee below its plan is false
             raise
-        claim = (epsilon if epsilon is not None else 0.0, delta or 0.0)
+        claim = epsilon or 0.0, delta or 0.0
         return None, None, (Finding("model file", claim, None, 1.0, "violated", 0, str(error)),)
     promise = model.privacy_
     claim = (
@@ -172,8 +169,7 @@ def _from_file(
     if persons and promise.unit != "person":
         kept, detail = False, "The guarantee in the file is about single rows, not about persons."
     verdict: Verdict = "consistent" if kept else "violated"
-    found = Finding("model file", claim, None, 1.0, verdict, 0, detail)
-    return clone(model), promise, (found,)
+    return clone(model), promise, (Finding("model file", claim, None, 1.0, verdict, 0, detail),)
 
 
 def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
@@ -195,9 +191,7 @@ def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
         raise InvalidParameter(f"the module {module} has no {name}.") from None
     if not isinstance(found, type) and hasattr(found, "fit"):
         return found
-    refuse(
-        (not callable(found), f"{target} is neither a class nor a function nor an estimator."),
-    )
+    refuse((not callable(found), f"{target} is neither a class nor a function nor an estimator."))
     options: dict[str, float] = {}
     if isinstance(found, type):
         known = inspect.signature(found).parameters
@@ -210,8 +204,6 @@ def _from_path(target: str, epsilon: float | None, delta: float | None) -> Any:
             options["norm_bound"] = 1.0  # the attacks make rows for the bound, so any one will do
     try:
         made = found(**options)
-    except NoisetteError:
-        raise
     except TypeError as error:
         built = found.__name__ if isinstance(found, type) else target
         raise InvalidParameter(f"{built} cannot be built: {error}.") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisette import _validate
-from noisette.app.commands.console import refuse
+from noisette._validate import refuse
 from noisette.errors import ClusterFailed, InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ def cluster_for(table: Path, cluster: str | None, workers: int | None) -> Iterat
     distributed = dask_module("distributed")
     with contextlib.ExitStack() as ends:
         place: Any = cluster
-        failed = ""
         try:
             if workers is not None:
                 # no page of tasks: it would show how many partitions there are, to everybody
@@ -43,9 +42,9 @@ def cluster_for(table: Path, cluster: str | None, workers: int | None) -> Iterat
                 )
             ends.enter_context(distributed.Client(place, timeout=20))
         except (OSError, ValueError) as error:
-            failed = type(error).__name__
-        if failed:
-            raise ClusterFailed(f"no cluster answers at {cluster} ({failed}); nothing was charged.")
+            raise ClusterFailed(
+                f"no cluster answers at {cluster} ({type(error).__name__}); nothing was charged."
+            ) from None
         yield True
 
 

@@ -6,6 +6,8 @@ Ctrl-C and its relatives get a polite end, with a sentence about what the stop h
 import contextlib
 import csv
 import io
+import itertools
+import json
 import signal
 import sys
 import warnings
@@ -36,8 +38,7 @@ def print_table(
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", show_footer=bool(foot))
-    for k, head in enumerate(heads):
-        under = foot[k] if foot else ""
+    for head, under in zip(heads, foot or itertools.repeat(""), strict=False):
         table.add_column(head, under, justify="right" if head in right else "left")
     for row in rows:
         table.add_row(*map(as_text, row))
@@ -54,6 +55,14 @@ def as_text(words: object) -> Any:
 def say(*lines: str) -> None:
     """Print lines; what comes from a file must not steer the terminal."""
     print("\n".join(map(visible, lines)))
+
+
+def answer(told: Any, *lines: str, as_json: bool) -> None:
+    """Print one JSON object for machines, or lines for people."""
+    if as_json:
+        print(json.dumps(told))
+    else:
+        say(*lines)
 
 
 def print_guarantee(guarantee: Any, title: str = "the guarantee") -> None:
@@ -110,11 +119,11 @@ def check_file(path: Path, *, force: bool) -> None:
     )
 
 
-def write_text(path: Path, text: str, *, force: bool) -> None:
+def write_text(path: Path, content: str | bytes, *, force: bool) -> None:
     """Write a whole file or nothing."""
     check_file(path, force=force)
     try:
-        _files.write(_validate.real_path(path), text)
+        _files.write(_validate.real_path(path), content)
     except OSError as error:
         raise InvalidParameter(f"{path} cannot be written ({error.strerror}).") from None
 
@@ -146,9 +155,6 @@ def write_figure(figure: Any, target: Path) -> None:
     except OSError as error:
         raise InvalidParameter(f"{target} cannot be written ({error.strerror}).") from None
 
-
-KEPT = 3
-"""The exit code of a command that did not end as asked, but whose result is paid for and kept."""
 
 finished = ""
 """What a command has done that paid for it and came to its end, for whatever fails after it."""

@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette import _files
-from noisette._validate import visible
+from noisette._validate import refuse, visible
+from noisette.app.commands import console
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import (
-    check_file,
-    figure_file,
-    print_table,
-    refuse,
-    say,
-    write_figure,
-    write_text,
-)
 from noisette.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -51,39 +42,31 @@ def explain(
     from noisette.report import effects_page
     from noisette.tables import read_model
     from noisette.tables.folders import load_model, takes_tables
+    from noisette.tables.pipeline import effects
     from noisette.tables.pipeline.curves import plotted, score_unit
-    from noisette.tables.pipeline.effects import (
-        curves_in,
-        effects_in,
-        named_weights,
-        note_for,
-        pair_effects_in,
-        surfaces_in,
-        weights_curve,
-        weights_in,
-    )
 
     if model.is_dir() or html is not None or out is not None:
         fitted = read_model(model)
-        rows, note = weights_in(fitted), note_for(fitted)
-        drawn, maps, unit = curves_in(fitted), surfaces_in(fitted), score_unit(fitted.model)
+        rows, note = effects.weights_in(fitted), effects.note_for(fitted)
+        drawn, maps = effects.curves_in(fitted), effects.surfaces_in(fitted)
+        unit = score_unit(fitted.model)
         if html is not None:
             title = f"A model that predicts “{fitted.schema.target}”"
-            page = effects_page(title, effects_in(fitted), note, pair_effects_in(fitted))
-            write_text(html, page, force=force)
+            columns, pairs = effects.effects_in(fitted), effects.pair_effects_in(fitted)
+            console.write_text(html, effects_page(title, columns, note, pairs), force=force)
             typer.echo(visible(f"wrote {html}"), err=True)
         if out is not None:
             _write_folder(out, fitted, _as_json(drawn, maps), force=force)
     else:
         loaded = load_model(model)
-        rows, note = named_weights(loaded)
+        rows, note = effects.named_weights(loaded)
         if takes_tables(loaded):
             drawn, maps, unit = loaded.curves(), loaded.surfaces(), score_unit(loaded)
         else:
-            drawn, maps, unit = (weights_curve(loaded),), (), "weight"
+            drawn, maps, unit = (effects.weights_curve(loaded),), (), "weight"
     if plot is not None:
-        target = figure_file("--plot", plot, force=force)
-        write_figure(plotted(drawn, unit, maps), target)
+        target = console.figure_file("--plot", plot, force=force)
+        console.write_figure(plotted(drawn, unit, maps), target)
     if json:
         print(json_module.dumps(rows) if weights else _as_json(drawn, maps).rstrip())
     elif html is None and out is None:
@@ -97,24 +80,24 @@ def _as_json(curves: Any, surfaces: Any) -> str:
 def _write_folder(out: Path, fitted: "TableModel", text: str, *, force: bool) -> None:
     """Write the pictures, numbered in the order of curves.json: a name may not fit a file."""
     from noisette.report import effect_svg, pair_svg
-    from noisette.tables.pipeline.effects import effects_in, pair_effects_in
+    from noisette.tables.pipeline import effects
 
     refuse((out.exists() and not out.is_dir(), f"{out} is a file; --out names a folder."))
     out.mkdir(exist_ok=True)
-    write_text(out / "curves.json", text, force=force)
+    console.write_text(out / "curves.json", text, force=force)
     style = 'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" font-size="13" '
     lines = "<style>.grid{stroke:#e8e4da}.axis{stroke:#6b675f}.name{font-weight:600}</style>"
     pictures = {
         f"column-{number:02d}.svg": effect_svg(effect)
-        for number, effect in enumerate(effects_in(fitted), start=1)
+        for number, effect in enumerate(effects.effects_in(fitted), start=1)
     } | {
         f"pair-{number:02d}.svg": pair_svg(effect)
-        for number, effect in enumerate(pair_effects_in(fitted), start=1)
+        for number, effect in enumerate(effects.pair_effects_in(fitted), start=1)
     }
     for name, picture in pictures.items():
         if picture:
             head, _, rest = picture.replace("<svg ", f"<svg {style}", 1).partition("</desc>")
-            write_text(out / name, f"{head}</desc>{lines}{rest}", force=force)
+            console.write_text(out / name, f"{head}</desc>{lines}{rest}", force=force)
     typer.echo(visible(f"wrote {out}"), err=True)
 
 
@@ -127,9 +110,9 @@ def _show(rows: list[dict[str, Any]], notes: list[str], unit: str) -> None:
         lines.append(("" if row["column"] == last else row["column"], row["at"], adds, noise))
         last = row["column"]
     heads = ("column", "cell", "adds", "± noise (2 sd)")
-    print_table(f"What each cell adds ({unit})", heads, lines, heads[2:])
+    console.print_table(f"What each cell adds ({unit})", heads, lines, heads[2:])
     for note in filter(None, notes):
-        say(note)
+        console.say(note)
 
 
 def export(
@@ -153,15 +136,13 @@ def export(
     whole = read_model(model) if model.is_dir() else None
     fitted, schema = (whole.model, whole.schema) if whole else (load_model(model), None)
     if out is not None and format == "onnx":
-        check_file(out, force=force)
+        console.check_file(out, force=force)
         refuse((not out.parent.is_dir(), f"the folder {out.parent} does not exist."))
         content = onnx_of(fitted, schema).SerializeToString()
-        with _files.written(out) as file:
-            file.write(content)
     else:
-        text = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
-        if out is None:
-            print(text, end="")
-            return
-        write_text(out, text, force=force)
-    typer.echo(visible(f"wrote {out}"), err=True)
+        content = json_module.dumps(card_of(fitted, schema), indent=1, allow_nan=False) + "\n"
+    if out is None:
+        print(content, end="")
+    else:
+        console.write_text(out, content, force=force)
+        typer.echo(visible(f"wrote {out}"), err=True)

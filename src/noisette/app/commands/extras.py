@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from noisette._files import carried
-from noisette._validate import visible
+from noisette._validate import refuse, visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import check_file, csv_text, refuse, write_text
+from noisette.app.commands.console import check_file, csv_text, write_text
 from noisette.errors import InvalidParameter
 
 _ROWS, _KNOWN = 20_000, 16_000

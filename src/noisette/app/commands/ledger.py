@@ -7,17 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette._validate import visible
+from noisette._validate import refuse, visible
+from noisette.app.commands import console
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import (
-    as_text,
-    csv_text,
-    print_table,
-    readable,
-    refuse,
-    say,
-    write_text,
-)
 from noisette.errors import InvalidParameter, LedgerError
 
 if TYPE_CHECKING:
@@ -103,11 +95,11 @@ def ledger(
     if html is not None:  # its title is the name of the file, or the address without a password
         from noisette.report import ledger_page
 
-        title = opened.title if is_address(place) else readable(Path(opened.title).name)
+        title = opened.title if is_address(place) else console.readable(Path(opened.title).name)
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        write_text(html, ledger_page(opened, title, today), force=force)
+        console.write_text(html, ledger_page(opened, title, today), force=force)
     if export is not None:
-        write_text(export, _exported(opened, export), force=force)
+        console.write_text(export, _exported(opened, export), force=force)
     if against is not None:
         _compare(opened, against, as_json=json)
         return
@@ -115,20 +107,20 @@ def ledger(
         print(json_module.dumps(_as_json(opened)))
         return
     _show_ledger(opened, shown_place(place, opened), page)
+    advice = "say whether it has the same people, with --same-people or --other-people and its name"
     lines = [
-        f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables
+        *(f"table: {name or '(not named)'}, {len(kinds)} columns" for name, kinds in opened.tables),
+        *opened.people_words,
+        *(
+            f"{other} is about a table with the same columns; {advice}"
+            for other in opened.matching()
+        ),
+        *_open_charges([k for k, c in enumerate(opened.charges, 1) if not c.collected]),
+        *["checked: no charge costs less than its plan"] * check,
+        *(f"wrote {written}" for written in (html, export, copy) if written is not None),
     ]
-    lines += opened.people_words
-    lines += [
-        f"{other} is about a table with the same columns; say whether it has the same people, with "
-        "--same-people or --other-people and its name"
-        for other in opened.matching()
-    ]
-    lines += _open_charges([k for k, c in enumerate(opened.charges, 1) if not c.collected])
-    lines += ["checked: no charge costs less than its plan"] * check
-    lines += [f"wrote {written}" for written in (html, export, copy) if written is not None]
     if lines:
-        say(*lines)
+        console.say(*lines)
 
 
 def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
@@ -136,16 +128,15 @@ def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
     from noisette.audit.receipts import check_receipts
 
     found = check_receipts(opened, folder)
-    if as_json:
-        print(json_module.dumps(found._asdict()))
-    else:
-        say(
-            *(f"the ledger was set back: {file}; charge it by hand" for file in found.set_back),
-            *(f"nobody paid for it: {file}" for file in found.unpaid),
-            *_open_charges(found.uncollected),
-            *[f"{found.others} receipts are of other ledgers"] * bool(found.others),
-            *["checked: every receipt is of a charge, every model of a receipt"] * (not any(found)),
-        )
+    console.answer(
+        found._asdict(),
+        *(f"the ledger was set back: {file}; charge it by hand" for file in found.set_back),
+        *(f"nobody paid for it: {file}" for file in found.unpaid),
+        *_open_charges(found.uncollected),
+        *[f"{found.others} receipts are of other ledgers"] * bool(found.others),
+        *["checked: every receipt is of a charge, every model of a receipt"] * (not any(found)),
+        as_json=as_json,
+    )
     if found.set_back or found.unpaid:
         raise typer.Exit(1)
 
@@ -175,23 +166,27 @@ def _list(place: str, names: list[str], *, as_json: bool) -> None:
     """Show the ledgers of a database, with what is left of each; one that is damaged hides none."""
     from noisette.core.ledger import Ledger
 
-    answer: dict[str, dict[str, Any]] = {}
+    read: dict[str, dict[str, Any]] = {}
     rows, refused = [], {}
     for name in names:
         try:
             one = Ledger.open(f"{place}#{name}")
             count, left = one.count, one.remaining
-            answer[name] = {"spent": list(one.spent), "remaining": list(left)}
+            read[name] = {"spent": list(one.spent), "remaining": list(left)}
             shown = f"{left[0]:.6g}, {left[1]:g}" if one.rule == "sums" else one.rule
             rows.append((name, f"{one.epsilon:g}", f"{one.delta:g}", one.adjacency, count, shown))
         except LedgerError as error:
             refused[name] = {"refused": str(error)}
     if as_json:
-        print(json_module.dumps({"ledgers": answer | refused}))
+        print(json_module.dumps({"ledgers": read | refused}))
     elif not names:
-        say("there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL")
+        console.say(
+            "there is no ledger yet; start one with: noisette ledger ADDRESS#NAME --epsilon TOTAL"
+        )
     else:
-        print_table("Ledgers", ("name", "epsilon", "delta", "relation", "charges", "left"), rows)
+        console.print_table(
+            "Ledgers", ("name", "epsilon", "delta", "relation", "charges", "left"), rows
+        )
         for each in refused.values():
             typer.echo(visible(each["refused"]), err=True)
 
@@ -209,7 +204,7 @@ def _exported(ledger: "Ledger", file: Path) -> str:
          charge.seeded, charge.plan)
         for number, charge in enumerate(ledger.charges, start=1)
     )  # fmt: skip
-    return csv_text(("number", *named, unit, "delta", "seeded", "plan"), rows)
+    return console.csv_text(("number", *named, unit, "delta", "seeded", "plan"), rows)
 
 
 def _harmless(text: str) -> str:
@@ -256,7 +251,7 @@ def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
     shown = pages if page is None else page
     if not 1 <= shown <= pages:
         raise InvalidParameter(f"the last page of charges is {pages}; there is no page {page}.")
-    say(
+    console.say(
         f"total: epsilon {ledger.epsilon:g}, delta {ledger.delta:g}, {ledger.adjacency} "
         f"(rule {ledger.rule})",
         *["for experiments: noise from a seed is allowed, and hides nobody"] * ledger.experiment,
@@ -270,6 +265,8 @@ def _show_ledger(ledger: "Ledger", name: str, page: int | None) -> None:
          f"{charge.cost[0]:.6g}", f"{charge.cost[1]:g}" if second else "")
         for k, charge in enumerate(charges, start=first_number)
     ]  # fmt: skip
-    rest = ("", "", "left", *[""] * len(more), f"{left[0]:.6g}", f"{left[1]:g}" if second else "")
-    heads = ("", "date", "charge", *more, first, second)
-    print_table(as_text(title), heads, rows, (first, second) if second else (first,), foot=rest)
+    console.print_table(
+        console.as_text(title), ("", "date", "charge", *more, first, second), rows,
+        (first, second) if second else (first,),
+        foot=("", "", "left", *[""] * len(more), f"{left[0]:.6g}", f"{left[1]:g}" * bool(second)),
+    )  # fmt: skip

@@ -7,17 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from noisette._validate import visible
+from noisette._validate import refuse, visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import (
-    busy,
-    csv_text,
-    refuse,
-    say,
-    warn,
-    warning_aloud,
-    write_text,
-)
+from noisette.app.commands.console import answer, busy, csv_text, warn, warning_aloud, write_text
 from noisette.errors import InvalidParameter
 
 ThresholdOption = Annotated[
@@ -144,31 +136,25 @@ def evaluate(
                 fitted.model, rows.X, rows.y, epsilon=epsilon, delta=delta, adjacency=adjacency,
                 population=population, ledger=budget, persons=rows.persons, random_state=seed,
             )  # fmt: skip
-        told, lines = _at_threshold(found, threshold)
-        answer = {"scores": told, "guarantee": found.privacy_.to_dict()}
-        keep(answer)
-        if json:
-            print(json_module.dumps(answer))
-        else:
-            say(found.privacy_.statement(), "", *lines)
+        scores, lines = _at_threshold(found, threshold)
+        told = {"scores": scores, "guarantee": found.privacy_.to_dict()}
+        keep(told)
+        answer(told, found.privacy_.statement(), "", *lines, as_json=json)
 
 
 def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> None:
     """Print how good the model is on rows whose target is known."""
     if fitted.schema.target_bounds is not None:
         limits = getattr(fitted.model, "target_bounds_", None) or fitted.schema.target_bounds
-        answer, lines = _off(fitted.model.predict(rows.X), rows.y, limits)
+        told, lines = _off(fitted.model.predict(rows.X), rows.y, limits)
     else:
         from noisette.scores import measure
 
-        told, lines = _at_threshold(measure(fitted.model, rows.X, rows.y), threshold)
+        scores, lines = _at_threshold(measure(fitted.model, rows.X, rows.y), threshold)
         count = int(rows.X.shape[0])
-        answer = {"accuracy": told["accuracy"]["value"], "rows": count, "scores": told}
+        told = {"accuracy": scores["accuracy"]["value"], "rows": count, "scores": scores}
         lines = [f"scores on {count} rows (facts about them: not private)", *lines]
-    if as_json:
-        print(json_module.dumps(answer))
-    else:
-        say(*lines)
+    answer(told, *lines, as_json=as_json)
 
 
 def _off(predicted: Any, truth: Any, limits: Any) -> tuple[dict[str, Any], list[str]]:
@@ -195,11 +181,11 @@ def _off(predicted: Any, truth: Any, limits: Any) -> tuple[dict[str, Any], list[
 
 def _check_threshold(threshold: float, model: Any) -> None:
     """Refuse what cannot be a threshold of this model, before anything is read or charged."""
-    two = len(getattr(model, "classes_", ())) == 2
     refuse(
         (not 0.0 <= threshold <= 1.0, f"--threshold must lie in [0, 1]; got {threshold!r}."),
-        (threshold != 0.5 and not two, "--threshold is for models of two classes."),
-    )
+        (threshold != 0.5 and len(getattr(model, "classes_", ())) != 2,
+         "--threshold is for models of two classes."),
+    )  # fmt: skip
 
 
 def _at_threshold(found: Any, threshold: float) -> tuple[dict[str, Any], list[str]]:

@@ -10,19 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from noisette._validate import visible
+from noisette._validate import refuse, visible
+from noisette.app.commands import console
 from noisette.app.commands import options as opt
 from noisette.app.commands.clusters import cluster_for, parts_of, waiting
-from noisette.app.commands.console import (
-    busy,
-    print_guarantee,
-    readable,
-    refuse,
-    say,
-    warn,
-    warning_aloud,
-    write_text,
-)
 from noisette.app.job import ADDITIVE, CHOICES, MODELS, Job, takes
 from noisette.errors import InvalidData, InvalidParameter, NoisetteError
 
@@ -56,7 +47,7 @@ def schema(
     if out is None:
         sys.stdout.write(text)
         return
-    write_text(out, text, force=force)
+    console.write_text(out, text, force=force)
     what, more = 'every "?" from what you know', ""
     if learn:
         what, more = "every kind, the classes and the unit", " --delta 1e-6 --learn"
@@ -76,7 +67,8 @@ def train(job: Job) -> None:
     from noisette.core.adjacency import Adjacency
     from noisette.core.guarantee import too_large
     from noisette.tables import read_schema
-    from noisette.tables.folders import check_folder, draft_of, prepare
+    from noisette.tables.drafts import draft_of
+    from noisette.tables.folders import check_folder, prepare
 
     assert job.table is not None
     assert job.out is not None
@@ -102,7 +94,7 @@ def train(job: Job) -> None:
         )
     estimator = estimator_of(job, facts, random_state=job.seed)
     check_folder(job.out, force=job.force)
-    warn(too_large(epsilon))
+    console.warn(too_large(epsilon))
     with (
         cluster_for(job.table, job.cluster, job.workers) as parts,
         spending(job.ledger, epsilon, delta, relation, job.table.name) as budget,
@@ -147,7 +139,7 @@ def _fit(
             with waiting("counting rows"):
                 records = int(summed(len, *parted(data)))
     else:
-        with busy("reading the table"):  # and how far it is would tell the number of rows
+        with console.busy("reading the table"):  # and how far it is would tell the number of rows
             data = Frame.read(table, facts, target=True, header=not job.no_header)
             count = Unit.of(data.persons(), data.rows).count
         records = count if job.counted else None
@@ -155,7 +147,7 @@ def _fit(
         raise InvalidData(f"{table} has {facts.whose.alone}; a model needs more.")
     _validate.delta_for(job.delta, records or job.rows, "--delta")
     budget.tell("training")
-    with waiting("training") if parts else busy("training"), warning_aloud():
+    with waiting("training") if parts else console.busy("training"), console.warning_aloud():
         estimator.fit(data)
     return records
 
@@ -215,15 +207,16 @@ def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
         from noisette import _validate, linear
 
         kind = getattr(linear, MODELS[_validate.choice("--model", job.model, MODELS)])
-        known = inspect.signature(kind).parameters
         for option, value in job.wishes.items():
-            if option not in known:
+            if option not in inspect.signature(kind).parameters:
                 raise InvalidParameter(f"--{option} {value} is not for --model {job.model}.")
         return kind(norm_bound=1.0, **shared, **job.wishes)
     from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
 
     if "row_norm" in facts.source:
-        warn("row_norm of the schema is not used: the scale of rows is learnt with the model.")
+        console.warn(
+            "row_norm of the schema is not used: the scale of rows is learnt with the model."
+        )
     if job.model != ADDITIVE:
         return TableClassifier(model=job.model, schema=facts, **(shared | job.wishes))
     for name in job.wishes:
@@ -267,10 +260,12 @@ def _keep(
     budget.note_kept(place / MODEL)
     ledger = None if job.ledger is None else budget
     try:
-        table, model = readable(job.table.name), readable(place.name)
+        table, model = console.readable(job.table.name), console.readable(place.name)
         add_page(place, page_of(fitted, table, records, ledger, model))
     except Exception as error:
-        warn(f"the report could not be made ({type(error).__name__}); the model is not touched.")
+        console.warn(
+            f"the report could not be made ({type(error).__name__}); the model is not touched."
+        )
     return fitted, place
 
 
@@ -282,20 +277,19 @@ def scores_of(model: Any) -> list[tuple[str, Any]]:
     if hasattr(found, "r2"):
         return [("R2", found.r2), ("mean absolute error", found.mae)]
     answer, share = found.majority
-    scores = [("AUC", found.auc)] if hasattr(found, "auc") else []
-    everybody = f"accuracy of answering {str(answer)!r} to everybody"
-    return [*scores, ("accuracy", found.accuracy), (everybody, share)]
+    return [
+        *([("AUC", found.auc)] if hasattr(found, "auc") else []),
+        ("accuracy", found.accuracy),
+        (f"accuracy of answering {str(answer)!r} to everybody", share),
+    ]
 
 
 def doubts_of(model: Any) -> tuple[list[str], list[str]]:
     """Return what the statement says of a rare label, and of targets beyond their limits."""
     from noisette.tables.pipeline.target import LIMITS
 
-    rare, cut = (
-        [note for note in model.privacy_.notes if words in note]
-        for words in ("have the rarer label", LIMITS)
-    )
-    return rare, cut
+    notes = model.privacy_.notes
+    return [n for n in notes if "have the rarer label" in n], [n for n in notes if LIMITS in n]
 
 
 _HINT = (
@@ -342,9 +336,9 @@ def _report_training(
         lines.append(f"ledger {name}: epsilon {left[0]:.6g} and delta {left[1]:g} are left")
     elif name:
         lines.append(f"ledger {name}: see noisette ledger for what is left")
-    folder = readable(str(out))
-    print_guarantee(fitted.guarantee)
-    say(
+    folder = console.readable(str(out))
+    console.print_guarantee(fitted.guarantee)
+    console.say(
         *lines,
         f"wrote {folder}/model.noisette, schema.toml, guarantee.json and report.html",
         f"next: open {folder}/report.html in a browser, or",

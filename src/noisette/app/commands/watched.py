@@ -18,17 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from noisette import _files, _validate
-from noisette.app.commands import console
+from noisette.app.commands import KEPT, console
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import (
-    KEPT,
-    Signalled,
-    Stopped,
-    as_ctrl_c,
-    check_file,
-    say,
-    warn,
-)
+from noisette.app.commands.console import Signalled, Stopped, answer, as_ctrl_c, check_file, warn
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
@@ -170,8 +162,7 @@ def keeping(
     budget: WatchedLedger, out: Path | None, usual: str, *, force: bool = False
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield what puts an answer on the disk: for good, or without `out` until it is printed."""
-    from noisette.tables.drafts import clear_away
-    from noisette.tables.folders import draft_of
+    from noisette.tables.drafts import clear_away, draft_of
 
     target = Path(f"{usual}-{secrets.token_hex(3)}.json") if out is None else out
     check_file(target, force=force)
@@ -243,10 +234,8 @@ def recover(
     place = _validate.real_path(folder)
     said = [_finished(each, ledger, asked=each.path == place) for each in _found(folder, place)]
     lines = [f"{each['draft']}: {each['state']}" for each in said]
-    if json:
-        print(json_text.dumps({"drafts": said}))
-    else:
-        say(*(lines or [f"there is nothing to recover in {folder}"]))
+    lines = lines or [f"there is nothing to recover in {folder}"]
+    answer({"drafts": said}, *lines, as_json=json)
 
 
 def _found(folder: Path, place: Path) -> "list[Draft]":
@@ -256,10 +245,8 @@ def _found(folder: Path, place: Path) -> "list[Draft]":
     with contextlib.suppress(InvalidParameter):
         if place.is_dir():
             return [Draft(place)]
-    found = []
     try:
-        if place.parent != place:
-            found += left_behind(place.parent, place)
+        found = left_behind(place.parent, place)
         if place.is_dir():
             found += left_behind(place)
         elif not found:

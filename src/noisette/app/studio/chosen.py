@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noisette._validate import visible
-from noisette.app.commands.console import refuse
+from noisette._validate import refuse, visible
 from noisette.errors import InvalidData, InvalidParameter
 from noisette.models.files import IN_FOLDER
 from noisette.tables import template
@@ -74,9 +73,10 @@ class ChosenTable:
             return ""
         between = {";": "semicolons", "\t": "tabs", "|": "bars"}
         words = between.get(self.file.get("delimiter", ","), "commas")
-        number = f"1{self.file.get('decimal', '.')}5"
-        code = self.file.get("encoding", "utf-8")
-        return f"{words} separate its columns, numbers are written {number}, its letters are {code}"
+        return (
+            f"{words} separate its columns, numbers are written 1{self.file.get('decimal', '.')}5, "
+            f"its letters are {self.file.get('encoding', 'utf-8')}"
+        )
 
     @property
     def changed(self) -> bool:

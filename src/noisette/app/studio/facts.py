@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from noisette._validate import visible
-from noisette.app.commands.console import refuse
+from noisette._validate import refuse, visible
 from noisette.app.studio.chosen import ChosenTable
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
@@ -58,10 +57,9 @@ def schema_from(form: Mapping[str, str], table: ChosenTable) -> Schema:
     node = _target(form, target) | _unit(form, names, target)
     more = {"file": table.file, "missing": split_list(form.get("missing", ""))}
     node |= {key: value for key, value in more.items() if value}
-    person = node.get("person")
     node["columns"] = {
-        name: {"kind": "ignore"} if name == person else _column(form, k, name, table.columns[name])
-        for k, name in enumerate(names)
+        name: {"kind": "ignore"} if name == node.get("person") else _column(form, k, name, typed)
+        for k, (name, typed) in enumerate(table.columns.items())
         if name != target
     }
     try:
@@ -105,10 +103,12 @@ def _unit(form: Mapping[str, str], names: list[str], target: str) -> dict[str, A
     refuse((unit != "person", unsaid), kind=FactFault)
     column = _chosen(form.get("person", ""), names, "choose the column that says whose a row is.")
     most = form.get("max-rows", "").strip()
-    wrong = bool(most) and not (most.isdecimal() and 1 <= int(most) <= 10**6)
     refuse(
         (column == target, "the column to predict cannot also say whose a row is."),
-        (wrong, "the most rows of one person must be a whole number from 1 on."),
+        (
+            most and not (most.isdecimal() and 1 <= int(most) <= 10**6),
+            "the most rows of one person must be a whole number from 1 on.",
+        ),
         kind=FactFault,
     )
     return {"person": column} | ({"max_rows": int(most)} if most else {})
@@ -129,8 +129,8 @@ def _column(form: Mapping[str, str], k: int, name: str, typed: Mapping[str, Any]
         facts["categories"] = typed["categories"]  # the two truth values are a fact of the type
     for end in ("low", "high") if "low" in asks and known else ():
         text = form.get(f"{end}-{k}", "").strip()
-        dated = "format" in asks
-        facts[end] = text if dated else _number(text, f"the {end}est value of “{shown}”", k)
+        what = f"the {end}est value of “{shown}”"
+        facts[end] = text if "format" in asks else _number(text, what, k)
     if "format" in asks and (written := form.get(f"format-{k}", "").strip()):
         facts["format"] = written
     return facts

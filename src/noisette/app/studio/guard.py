@@ -81,12 +81,10 @@ class Guard:
         doubled = any(len(headers.getlist(name)) > 1 for name in once)
         refusal = "that request is not clear." if doubled else self._refusal(scope, headers)
         if refusal:
-            refused = PlainTextResponse(f"noisette: {refusal}\n", 403, _HEADERS)
-            await refused(scope, receive, send)
-        elif scope["path"] == "/":
-            await self._welcome()(scope, receive, send)
+            answer: Any = PlainTextResponse(f"noisette: {refusal}\n", 403, _HEADERS)
         else:
-            await self._inside(scope, receive, send)
+            answer = self._welcome() if scope["path"] == "/" else self._inside
+        await answer(scope, receive, send)
 
     def _welcome(self) -> Response:
         """Give the cookie, and lead on from this page.

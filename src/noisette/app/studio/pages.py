@@ -57,16 +57,14 @@ def page(name: str, known: Mapping[str, Any], status: int = 200) -> HTMLResponse
 
 def for_table(table: ChosenTable) -> tuple[str, str]:
     """Return how the header is read."""
-    header = [] if table.header else ["--no-header"]
-    more = f", header={table.header}" if not table.header else ""
+    words, more = ([], "") if table.header else (["--no-header"], ", header=False")
     if "encoding" in table.file:
-        header += ["--encoding", table.file["encoding"]]
+        words += ["--encoding", table.file["encoding"]]
         more += f", encoding={table.file['encoding']!r}"
-    python = (
+    return command_line("noisette", "schema", table.path, *words, "--learn"), (
         "from noisette.tables import template\n\n"
         f"print(template({str(table.path)!r}{more}, learn=True))"
     )
-    return command_line("noisette", "schema", table.path, *header, "--learn"), python
 
 
 def for_ledger(place: Path, total: tuple[float, float] | None, adjacency: str) -> tuple[str, str]:
@@ -77,26 +75,22 @@ def for_ledger(place: Path, total: tuple[float, float] | None, adjacency: str) -
         words += ["--epsilon", f"{total[0]:.12g}", "--delta", f"{total[1]:.12g}"]
         words += [] if adjacency == "replace-one" else ["--adjacency", adjacency]
         arguments += [f"epsilon={total[0]!r}", f"delta={total[1]!r}", f"adjacency={adjacency!r}"]
-    python = (
+    return command_line(*words), (
         "from noisette import Ledger\n\n"
         f"ledger = Ledger.open({', '.join(arguments)})\nprint(ledger.remaining)"
     )
-    return command_line(*words), python
 
 
-def for_model(out: Path, new: str = "TABLE", *, proba: bool = False) -> tuple[str, str]:
+def for_model(out: Path, *, proba: bool) -> tuple[str, str]:
     """Return how a model is checked, exported and used."""
     lines = (
-        command_line("noisette", "inspect", out),
-        command_line("noisette", "export", out, "--format", "card", "--out", f"{out}-card.json"),
-        command_line(
-            "noisette", "predict", out, new, *["--proba"] * proba, "--out", f"{out}-predictions.csv"
-        ),
+        ("inspect", out),
+        ("export", out, "--format", "card", "--out", f"{out}-card.json"),
+        ("predict", out, "TABLE", *["--proba"] * proba, "--out", f"{out}-predictions.csv"),
     )
-    python = (
+    return "\n".join(command_line("noisette", *words) for words in lines), (
         "from noisette.tables import read_model\n\n"
         f"fitted = read_model({str(out)!r})\n"
         "print(fitted.guarantee.statement())\n"
-        f"rows = fitted.read({new!r}, target=False)\nprint(len(fitted.model.predict(rows.X)))"
+        "rows = fitted.read('TABLE', target=False)\nprint(len(fitted.model.predict(rows.X)))"
     )
-    return "\n".join(lines), python

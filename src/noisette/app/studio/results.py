@@ -109,8 +109,8 @@ class Results:
         known: dict[str, Any] = {"run": run, "walk": walk, "steps_said": STEPS, "error": error}
         if isinstance(run, StartedTraining) and run.state != "done":
             run.seen()
-            name = "run.html" if run.state == "running" else "ended.html"
-            return self._studio.show(name, at="train", **known)
+            running = run.state == "running"
+            return self._studio.show("run.html" if running else "ended.html", at="train", **known)
         fitted, left = read_model(run.order.out), None
         if walk is not None and walk.job.ledger is not None:
             with contextlib.suppress(NoisetteError):
@@ -205,7 +205,6 @@ def _card(fitted: TableModel) -> tuple[dict[str, Any] | None, str]:
 def _verdict(model: Any) -> list[str]:
     """Return what speaks against the model: no better than one answer, a label that is rare."""
     spoken = model.test_.verdict() if hasattr(model, "test_") else ""
-    rare, cut = doubts_of(model)
-    advice = ": sort the predictions by their probability instead."
+    (rare, cut), advice = doubts_of(model), ": sort the predictions by their probability instead."
     rare = [note.partition(": rank ")[0].rstrip(".") + advice for note in rare]
     return [visible(words) for words in (spoken, *rare, *cut) if words]

@@ -15,7 +15,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from noisette.app.commands.console import KEPT, PROGRESS
+from noisette.app.commands import KEPT
+from noisette.app.commands.console import PROGRESS
 from noisette.errors import InvalidParameter, NoisetteError
 from noisette.tables.drafts import clear_away
 from noisette.tables.folders import MODEL, check_folder
@@ -142,7 +143,6 @@ class StartedTraining:
             if draft is not None:
                 with draft.unused() as free:
                     if free:
-                        draft.give_name()
                         draft.end()
             return self.charged is not False and (self.order.out / MODEL).is_file()
         return False

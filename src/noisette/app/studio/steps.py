@@ -75,17 +75,16 @@ class Steps:
 
     def show_table(self, request: Request, form: Form = _EMPTY, error: object = "") -> Response:
         """Ask for a table."""
-        asked_for = form.get("place") or request.query_params.get("in")
-        place = listed(Path(asked_for or self._studio.folder))
+        asked_for = form.get("place") or request.query_params.get("in") or self._studio.folder
+        place = listed(Path(asked_for))
         try:
             found = entries(place)
         except NoisetteError as fault:
             found, error = [], error or fault
-        path = form.get("pick") or form.get("path", "")
         usual = {"header": "auto", "names": "", "encoding": "utf-8", "decimal": ""}
         return self._page(
             "table", None, entries=found, place=str(place), above=str(place.parent),
-            form={**usual, **form, "path": path},
+            form={**usual, **form, "path": form.get("pick") or form.get("path", "")},
             error=error, models=models_in(self._studio.folder),
         )  # fmt: skip
 

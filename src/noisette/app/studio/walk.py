@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from noisette import _files, _validate
-from noisette._validate import visible
-from noisette.app.commands.console import refuse
+from noisette._validate import refuse, visible
 from noisette.app.job import Job
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.forecast import job_from
@@ -70,8 +69,8 @@ class Walk:
         A file that an order names is not written again: what was confirmed is what will run.
         """
         self.table.check_same()
-        file = None if self.named else self.job.schema
-        file = file or free_name(folder, f"{self.table.stem}.schema", ".toml")
+        known = None if self.named else self.job.schema
+        file = known or free_name(folder, f"{self.table.stem}.schema", ".toml")
         try:
             _files.write(file, toml.dumps(schema.source))
         except OSError as error:
