@@ -23,7 +23,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from io import FileIO
-from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -167,20 +166,20 @@ def from_json(text: str | bytes) -> Any:
         raise ValueError from None
     level = [node]
     for _ in range(_DEEPEST):
-        if not all(map(_is_honest, level)):
-            raise ValueError
-        nests = [each for each in level if isinstance(each, dict | list)]
-        if not nests:
+        inside: list[Any] = []
+        ended = True
+        for each in level:
+            if isinstance(each, dict | list):
+                inside += each.values() if isinstance(each, dict) else each
+                ended = False
+            elif isinstance(each, float | int):
+                most = math.inf if isinstance(each, float) else _LARGEST_WHOLE
+                if not abs(each) < most:  # nor is NaN
+                    raise ValueError
+        if ended:
             return node
-        inside = (each.values() if isinstance(each, dict) else each for each in nests)
-        level = list(chain.from_iterable(inside))
+        level = inside
     raise ValueError
-
-
-def _is_honest(value: Any) -> bool:
-    """Whether a value is no number, or one of an honest size; NaN is not."""
-    most = _LARGEST_WHOLE if isinstance(value, int) else math.inf
-    return not isinstance(value, float | int) or abs(value) < most
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
