@@ -27,11 +27,10 @@ from noisette.nn.group import Group
 def to_come(start: Any, randomness: Randomness) -> Iterator[Indices]:
     """Yield the batches of a run after those that it has drawn.
 
-    A started pass is taken up in the middle only where its order is known to be the same: a
-    secret order is not kept, and nobody vouches for the order of rows that may have been loaded in
-    another way. Otherwise a record could be used twice in one pass. The rest of that pass is run on
-    nobody, so that the count of draws keeps telling how many passes have begun, however often a run
-    is killed.
+    A started pass is taken up in the middle only where its order is known to be the same, since a
+    record could otherwise be used twice in it: a secret order is not kept, and nobody vouches for
+    how rows were loaded. The rest of that pass is run on nobody, so that the count of draws still
+    tells how many passes have begun.
     """
     # proof: RESUME
     run, members = start.run, start.members

@@ -13,10 +13,8 @@ from noisette.errors import InvalidParameter
 from noisette.nn.gradients import ClippedGradients
 from noisette.nn.gradients.clipped import Losses, mapped_parts
 
-EVERY = 200
-"""Tried at the first step, and then at each one with chance 1 / EVERY."""
-CLOSE = 0.02
-"""How far a normalised gradient may be from the one that the record has alone."""
+EVERY = 200  # tried at the first step, and then at each one with chance 1 / EVERY
+CLOSE = 0.02  # how far a normalised gradient may be from the one that the record has alone
 _TRIES = 3  # rounding may once push a record over an edge; mixing shows every time
 _AGAIN = 5  # mixing is the same every time; a coin for a whole record often is, too
 _CHOSEN = 2  # so many of the records run alone as well
@@ -85,11 +83,9 @@ class RunCanary:
     def _invented(self, like: Tensor) -> Tensor:
         """Return numbers of the same kind; whole ones are 0 and 1, which most things can be."""
         shape = (self._size * like.shape[0], *like.shape[1:])
-        if like.is_floating_point() or like.is_complex():
-            values = torch.from_numpy(self._source.random(shape) * 3.4 - 1.7)
-        else:
-            values = torch.from_numpy(self._source.integers(2, size=shape))
-        return values.to(like.device, like.dtype)
+        real, draw = like.is_floating_point() or like.is_complex(), self._source
+        values = draw.random(shape) * 3.4 - 1.7 if real else draw.integers(2, size=shape)
+        return torch.from_numpy(values).to(like.device, like.dtype)
 
     @contextmanager
     def _mode(self) -> Iterator[None]:

@@ -31,9 +31,7 @@ _PARTS: dict[str, Any] = {
 
 
 class Average:
-    """Mean of the iterates: ``"tail"`` is that of the second half, a number the decay of an
-    exponential mean.
-    """
+    """Mean of the iterates: of the second half with "tail", exponential with a decay."""
 
     def __init__(self, kind: str | float, parameters: list[nn.Parameter], steps: int) -> None:
         if isinstance(kind, str):

@@ -24,7 +24,6 @@ COUNT_NOISE = 20.0
 MOST_FOR_COUNT = 0.1
 """The largest share of a record's squared norm that the count may take."""
 
-
 LEAST, MOST = 2.0**-40, 2.0**40
 """Where a clip norm may lie: beyond, float32 sums of gradients underflow or overflow."""
 

@@ -300,14 +300,12 @@ class Start:
 
     def notes(self, *, given: bool) -> tuple[str, ...]:
         """Return what a reader must know; `given` if rows were taken on somebody's word."""
-        own: list[float] = []
-        if len(self.run.samplers) > 1 and self.permit is not None:
-            own = [
-                accounting.epsilon(part, delta=self.permit.delta, adjacency=self.adjacency)
-                for part in self.permit.plan.alternatives()
-            ]
+        permit, band = self.permit, self.asked.band
+        own = [] if permit is None or len(self.run.samplers) == 1 else [
+            accounting.epsilon(part, delta=permit.delta, adjacency=self.adjacency)
+            for part in permit.plan.alternatives()
+        ]  # fmt: skip
         each = ", ".join(rounded_up(epsilon, digits=4) for epsilon in own)
-        band = self.asked.band
         further = (
             (self.weights is not None, f"A person with more than {MOST_ROWS:,} rows adds nothing."),
             (given, "The rows of each batch are taken as given: that they belong to the "

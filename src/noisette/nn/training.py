@@ -175,7 +175,6 @@ class PrivateTraining:
         self._start = start = begin(SimpleNamespace(**asked))
         self.plan, self.module, self.optimizer = plan, module, optimizer
         self.normaliser = start.normaliser
-        """The public number by which the noisy sum is divided."""
         self.steps_done = start.drawn
         self._run, self._group = start.run, start.group
         self._gradients, self._clipping = start.gradients, start.clipping

@@ -169,8 +169,7 @@ class Pass:
     ) -> Any:
         """Return compute(x); when its cotangent g arrives, keep terms(x, g). All three are whole.
 
-        `compute` sees the first `merged` axes as one. `x` is let go as soon as the terms are made;
-        they keep what they need.
+        `compute` sees the first `merged` axes as one. `x` is let go once the terms are made.
         """
         layer = _functorch.pop_dynamic_layer_stack()
         try:

@@ -46,9 +46,7 @@ class Unchanged:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self._layers: list[tuple[Any, list[Any]]] = [
-            (layer, _held(layer)) for layer in module.modules()
-        ]
+        self._layers: list[Any] = [(layer, _held(layer)) for layer in module.modules()]
         self._tensors = [
             (f"{name}.{own}".strip("."), table, own, held, held.requires_grad)
             for name, layer in module.named_modules()

@@ -23,8 +23,7 @@ from noisette.nn.gradients.where import nothing_alive, raise_known, young
 
 Losses = Callable[[Any, Any], Tensor]
 
-_LEAST = 16
-"""Fewer rows would meet other kernels, which round otherwise."""
+_LEAST = 16  # fewer rows would meet other kernels, which round otherwise
 
 
 class BatchRecords:
@@ -135,9 +134,8 @@ class ClippedGradients:
 
         ``losses(module, batch)`` is called for a batch of one record and returns its loss, or
         `copies` losses; g_i is the gradient of their mean. Every tensor of the batch has `size`
-        rows, or `copies` for each record, side by side. Norms are upper bounds. A record whose loss
-        or gradient is not finite has norm infinity and adds exactly nothing. `factors` is called
-        once.
+        rows, or `copies` for each record, side by side. Norms are upper bounds; a record whose loss
+        or gradient is not finite has norm infinity and adds exactly nothing.
         """
         size, copies = _validate.integer("size", size, 0), _validate.integer("copies", copies)
         if out.shape != (self.dimension,) or out.dtype not in (torch.float32, torch.float64):
@@ -300,9 +298,8 @@ def check_module(
 def _all_records() -> Iterator[None]:
     """Let nobody hook into what autograd saves: those tensors hold all records.
 
-    vmap need not tell, either, that it runs an operation record by record: it is right, and slow.
-    Libraries that look at values to save work ask first whether there are any, as when torch
-    compiles, and take the way that needs none.
+    Nor need vmap tell that it runs an operation record by record. Libraries that look at values to
+    save work first ask whether torch compiles, where there are none.
     """
     before = torch.compiler.is_compiling()
     torch.compiler._is_compiling_flag = True

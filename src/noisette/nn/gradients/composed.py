@@ -55,8 +55,10 @@ def multi_head(
     static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> Any:  # fmt: skip
     """Follow the two projections; the usual options only, others are left to vmap."""
-    rare = any(x is not None for x in (bias_k, bias_v, static_k, static_v)) or add_zero_attn
-    rare = rare or use_separate_proj_weight or query.dim() != 3 or (is_causal and attn_mask is None)
+    rare = (
+        any(x is not None for x in (bias_k, bias_v, static_k, static_v)) or add_zero_attn
+        or use_separate_proj_weight or query.dim() != 3 or (is_causal and attn_mask is None)
+    )  # fmt: skip
     shared = record.constant(in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias)
     if rare or not shared or in_proj_weight is None or query.shape[2] != embed_dim_to_check:
         return NotImplemented

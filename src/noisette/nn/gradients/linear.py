@@ -1,6 +1,4 @@
-"""Products with a weight matrix, any axes between record and features; embeddings, whose rows are
-one-hot and are not formed.
-"""
+"""Products with a weight matrix, any axes between; embeddings, without forming one-hot rows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -130,12 +128,11 @@ class Lookup(Term):
         return Lookup(self.parameter, self.index, zeroed(self.g, bad))
 
 
-REASONS = {
+REASONS = {  # why an option of an embedding is refused
     "max_norm": "rescales weights by which records are in the batch",
     "scale_grad_by_freq": "divides by how often other records use a token",
     "sparse": "asks for sparse gradients, which noise would fill in",
 }
-"""Why an option of an embedding is refused."""
 
 
 @rule(functional.embedding)
@@ -146,12 +143,10 @@ def embedding(
 ) -> Any:  # fmt: skip
     """Follow out_t = W[index_t]."""
     given = {"max_norm": max_norm, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
-    refuse(
-        *(
-            (value, f"an embedding has {option}, which {REASONS[option]}; leave it off.")
-            for option, value in given.items()
-        )
-    )
+    refuse(*(
+        (value, f"an embedding has {option}, which {REASONS[option]}; leave it off.")
+        for option, value in given.items()
+    ))  # fmt: skip
     if not record.trains(weight):
         if not record.constant(weight):
             return NotImplemented

@@ -22,8 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from noisette.errors import InvalidParameter
 
-RELEASE = torch.__version__.partition("+")[0]
-"""The release of torch; its builds for several devices have the same rules."""
+RELEASE = torch.__version__.partition("+")[0]  # its builds for several devices are alike
 COMMAND = "python -m noisette.nn.gradients.certify"
 _KEY = "FuncTorchBatched"
 _BELOW: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.FuncTorchBatched)

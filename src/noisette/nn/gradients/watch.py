@@ -84,8 +84,7 @@ def _kind(func: Any) -> int | str:
     return _NAMED.get(name, _WRITES if writes else _ORDINARY)
 
 
-_DRAW: set[Any] = set()
-"""The functions that were seen to draw."""
+_DRAW: set[Any] = set()  # functions that were seen to draw
 
 
 class Nested(Exception):
