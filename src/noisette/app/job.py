@@ -268,6 +268,6 @@ def quoted(text: str) -> str:
     odd = {sign for sign in text if steers(sign) or sign == "\n"}
     if not odd:
         return shlex.quote(text)
-    short = {sign: f"\\u{ord(sign):04x}" for sign in odd}
-    long = {sign: f"\\U{ord(sign):08x}" for sign in odd if ord(sign) > 0xFFFF}
-    return "$'" + text.translate(str.maketrans({"\\": "\\\\", "'": "\\'"} | short | long)) + "'"
+    written = {"\\": "\\\\", "'": "\\'"} | {sign: f"\\u{ord(sign):04x}" for sign in odd}
+    written |= {sign: f"\\U{ord(sign):08x}" for sign in odd if ord(sign) > 0xFFFF}
+    return "$'" + "".join(written.get(sign, sign) for sign in text) + "'"

@@ -100,7 +100,7 @@ def audit(
              f"{report} cannot be written (Permission denied)."),
         )  # fmt: skip
     try:
-        first, attacks, guarantee = (), (), None
+        first, attacks, guarantee = tuple["Finding", ...](), tuple["Finding", ...](), None
         if os.path.exists(target) or os.sep in target or target.endswith(".noisette"):
             estimator, guarantee, first = _from_file(target, epsilon, delta, persons)
             epsilon, delta = first[0].claim

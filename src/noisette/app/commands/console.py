@@ -17,8 +17,7 @@ from types import FrameType
 from typing import Any
 
 from noisette import _files, _validate
-from noisette._validate import refuse as refuse
-from noisette._validate import visible
+from noisette._validate import refuse, visible
 from noisette.errors import InvalidParameter, NoisetteError, PrivacyWarning, WeakModelWarning
 
 
@@ -57,7 +56,7 @@ def say(*lines: str) -> None:
     print("\n".join(map(visible, lines)))
 
 
-def answer(told: Any, *lines: str, as_json: bool) -> None:
+def reply(told: Any, *lines: str, as_json: bool) -> None:
     """Print one JSON object for machines, or lines for people."""
     if as_json:
         print(json.dumps(told))

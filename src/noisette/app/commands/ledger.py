@@ -128,7 +128,7 @@ def _compare(opened: "Ledger", folder: Path, *, as_json: bool) -> None:
     from noisette.audit.receipts import check_receipts
 
     found = check_receipts(opened, folder)
-    console.answer(
+    console.reply(
         found._asdict(),
         *(f"the ledger was set back: {file}; charge it by hand" for file in found.set_back),
         *(f"nobody paid for it: {file}" for file in found.unpaid),

@@ -9,12 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from noisette._validate import refuse
 from noisette.app.commands.console import (
     busy,
     figure_file,
     print_guarantee,
     print_table,
-    refuse,
+    reply,
     say,
     write_figure,
 )
@@ -288,7 +289,5 @@ def _compare(job: Job) -> None:
         )
     if job.out is not None:
         write_figure(found.plot(), job.out)
-    if job.json:
-        print(json_module.dumps(found.to_dict()))
-    else:
-        say(*found.lines(), *[f"wrote {job.out}"] * (job.out is not None))
+    lines = [*found.lines(), *[f"wrote {job.out}"] * (job.out is not None)]
+    reply(found.to_dict(), *lines, as_json=job.json)

@@ -9,7 +9,7 @@ import typer
 
 from noisette._validate import refuse, visible
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import answer, busy, csv_text, warn, warning_aloud, write_text
+from noisette.app.commands.console import busy, csv_text, reply, warn, warning_aloud, write_text
 from noisette.errors import InvalidParameter
 
 ThresholdOption = Annotated[
@@ -139,7 +139,7 @@ def evaluate(
         scores, lines = _at_threshold(found, threshold)
         told = {"scores": scores, "guarantee": found.privacy_.to_dict()}
         keep(told)
-        answer(told, found.privacy_.statement(), "", *lines, as_json=json)
+        reply(told, found.privacy_.statement(), "", *lines, as_json=json)
 
 
 def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> None:
@@ -154,7 +154,7 @@ def _show_scores(fitted: Any, rows: Any, threshold: float, *, as_json: bool) -> 
         count = int(rows.X.shape[0])
         told = {"accuracy": scores["accuracy"]["value"], "rows": count, "scores": scores}
         lines = [f"scores on {count} rows (facts about them: not private)", *lines]
-    answer(told, *lines, as_json=as_json)
+    reply(told, *lines, as_json=as_json)
 
 
 def _off(predicted: Any, truth: Any, limits: Any) -> tuple[dict[str, Any], list[str]]:

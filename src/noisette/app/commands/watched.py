@@ -20,7 +20,7 @@ import typer
 from noisette import _files, _validate
 from noisette.app.commands import KEPT, console
 from noisette.app.commands import options as opt
-from noisette.app.commands.console import Signalled, Stopped, answer, as_ctrl_c, check_file, warn
+from noisette.app.commands.console import Signalled, Stopped, as_ctrl_c, check_file, reply, warn
 from noisette.core.adjacency import Adjacency
 from noisette.core.ledger import Ledger
 from noisette.core.permit import Permit
@@ -235,7 +235,7 @@ def recover(
     said = [_finished(each, ledger, asked=each.path == place) for each in _found(folder, place)]
     lines = [f"{each['draft']}: {each['state']}" for each in said]
     lines = lines or [f"there is nothing to recover in {folder}"]
-    answer({"drafts": said}, *lines, as_json=json)
+    reply({"drafts": said}, *lines, as_json=json)
 
 
 def _found(folder: Path, place: Path) -> "list[Draft]":
