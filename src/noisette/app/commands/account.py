@@ -50,8 +50,7 @@ def described(registry: dict[str, Any]) -> tuple[str, ...]:
 
 def sweeps(name: str) -> bool:
     """Whether one use of that sampler is a pass over the data (counted in epochs)."""
-    kind = sampling.SAMPLERS.get(name)
-    return kind is not None and "batches" in {item.name for item in fields(kind)}
+    return name in _SAMPLERS and "batches" in {item.name for item in fields(_SAMPLERS[name])}
 
 
 def takers(registry: dict[str, Any], parameter: str) -> str:
@@ -143,9 +142,10 @@ class Description:
     def _made(self, option: str, registry: dict[str, Any], noun: str) -> Any:
         """Return the entry of a registry that the options describe."""
         name = _validate.choice(f"--{option}", getattr(self, option), described(registry))
-        given = {each: getattr(self, each, None) for each in required(registry[name])}
-        if "epsilon" in given:
-            given["epsilon"] = self.step_epsilon
+        given = {
+            each: getattr(self, _OPTIONS[each][2:].replace("-", "_"))
+            for each in required(registry[name])
+        }
         if name == "disjoint" and self.batches is None:
             given["batches"] = 1  # how many there are does not matter for the cost of a pass
         refuse(*((v is None, f"{name} {noun} needs {_OPTIONS[p]}.") for p, v in given.items()))

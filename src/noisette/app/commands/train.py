@@ -325,8 +325,10 @@ def _report_training(
         print(json_module.dumps(answer))
         return
     scores, (rare, cut) = scores_of(fitted.model), doubts_of(fitted.model)
-    lines = [done(fitted.model)]
-    lines += [f"{what} {score} on other people, part of the guarantee" for what, score in scores]
+    lines = [
+        done(fitted.model),
+        *(f"{what} {score} on other people, part of the guarantee" for what, score in scores),
+    ]
     if scores:
         tested = fitted.model.test_
         lines += filter(None, [getattr(tested, "scope", ""), *cut, tested.verdict()])

@@ -234,8 +234,7 @@ def recover(
     place = _validate.real_path(folder)
     said = [_finished(each, ledger, asked=each.path == place) for each in _found(folder, place)]
     lines = [f"{each['draft']}: {each['state']}" for each in said]
-    lines = lines or [f"there is nothing to recover in {folder}"]
-    reply({"drafts": said}, *lines, as_json=json)
+    reply({"drafts": said}, *(lines or [f"there is nothing to recover in {folder}"]), as_json=json)
 
 
 def _found(folder: Path, place: Path) -> "list[Draft]":

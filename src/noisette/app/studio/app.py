@@ -1,7 +1,6 @@
 """The application: which address shows which step, and what a form does."""
 
 import contextlib
-import hmac
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from noisette._validate import visible
 from noisette.app.studio import pages
-from noisette.app.studio.guard import Guard, Keys
+from noisette.app.studio.guard import Guard, Keys, same
 from noisette.app.studio.results import Results
 from noisette.app.studio.runs import Runs
 from noisette.app.studio.steps import Steps
@@ -63,8 +62,7 @@ class Studio:
         async def endpoint(request: Request) -> Response:
             async with request.form(max_files=0, max_fields=20_000) as found:
                 form = {key: value for key, value in found.items() if isinstance(value, str)}
-            given = form.pop("csrf", "")
-            if not hmac.compare_digest(given.encode(), self.keys.form.encode()):
+            if not same(form.pop("csrf", ""), self.keys.form):
                 return PlainTextResponse("noisette: a form is taken from this page only.\n", 403)
             return await run_in_threadpool(self.answered, taker, shower, request, form)
 

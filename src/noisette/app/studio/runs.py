@@ -180,9 +180,8 @@ class Runs:
     def start(self, order: Order, *, ends_with_page: bool = False) -> StartedTraining:
         """Carry out an order, once: whoever sends it again gets the training of the first time."""
         with self._lock:
-            found = self._runs.get(order.key)
-            if found is not None:
-                return found
+            if order.key in self._runs:
+                return self._runs[order.key]
             if self.running is not None:
                 raise InvalidParameter(
                     "another training is under way; wait for its end, or stop it; nothing was "
@@ -190,13 +189,12 @@ class Runs:
                 )
             check_folder(order.out, force=False)
             try:
-                run = StartedTraining(order, ends_with_page=ends_with_page)
+                self._runs[order.key] = StartedTraining(order, ends_with_page=ends_with_page)
             except OSError as error:
                 raise NoisetteError(
                     f"the training could not be started ({error.strerror}); nothing was charged."
                 ) from None
-            self._runs[order.key] = run
-            return run
+            return self._runs[order.key]
 
     def close(self) -> str:
         """End what is under way, politely; return what it said."""
