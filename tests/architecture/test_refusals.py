@@ -40,7 +40,7 @@ OUTSIDE = (
 )
 # Shapes, types and names of what is handed in: they follow from the call, not from an entry of it.
 OF_THE_CALL = {
-    "core/cells": "given",
+    "core/cells": "given taken",
     "fitting/clipping": "row_norms",
     "models/inputs": "rows_and_targets _counted _part_rows matrix weights",
     "models/linear_model": "LinearClassifier._labelled",
@@ -69,7 +69,6 @@ OF_THE_CALL = {
     "fitting/algorithms/levels": "Levels.__post_init__",
     "fitting/algorithms/records": "check_unit",
     "fitting/algorithms/streaming": "StreamedPass.check chunks_of",
-    "tuning/budget": "taken",
 }
 
 

@@ -484,4 +484,4 @@ def _overlap() -> Patches:
 )
 def _mean_released() -> Patches:
     yield noisy_sgd, "_check_last", lambda *given: None
-    yield recommend_sgd, "_averaging", lambda wishes: 3.0
+    yield recommend_sgd, "Update", lambda **given: Update(**given | {"averaging": 3.0})

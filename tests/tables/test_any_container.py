@@ -18,6 +18,7 @@ import pytest
 from noisette import LogisticRegression, Persons, PrivateSearch, TableClassifier
 from noisette.app.commands.clusters import parts_of
 from noisette.core.cells import given as cells_of
+from noisette.core.cells import taken
 from noisette.core.ledger import Ledger
 from noisette.errors import InvalidData
 from noisette.scores.layouts import numbers_of
@@ -25,7 +26,6 @@ from noisette.tables import Schema, encode
 from noisette.tables.frame import Frame
 from noisette.tables.pipeline import PrivateCategories
 from noisette.tables.pipeline.table_rows import PartedFrame
-from noisette.tuning.budget import taken
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
