@@ -22,7 +22,7 @@ from noisette.core.storage import database
 from noisette.errors import LedgerError
 from noisette.models import LogisticRegression
 from noisette.tables import read_model
-from noisette.tables.drafts import Draft, new_draft
+from noisette.tables.drafts import Draft, draft_of
 from servers import start_postgres
 
 LOANS = Path(__file__).parents[2] / "examples" / "loans.toml"
@@ -181,7 +181,7 @@ STATES = [
 def test_every_state_has_its_sentence(tmp_path, asked, booked, whole, printed, said, code):
     ledger = WatchedLedger(1.0)
     ledger.asked, ledger.last_charge, ledger.printed = asked, booked, printed
-    with new_draft(tmp_path / "m") as ledger.draft:
+    with draft_of(tmp_path / "m") as ledger.draft:
         if whole:
             _files.write(ledger.draft.new, "{}")
             assert "gives it a name" in outcome("b", ledger)[0]
@@ -280,7 +280,7 @@ def test_equal_releases_are_equal_bytes_an_hour_apart(table, tmp_path, monkeypat
 
 def test_without_locks_a_draft_that_is_named_is_recovered(model, tmp_path, monkeypatch):
     """On Windows what a killed run had paid for could not be had by any command."""
-    with new_draft(tmp_path / "m") as draft:
+    with draft_of(tmp_path / "m") as draft:
         place = draft.path
     shutil.copytree(model, place / "new")
     monkeypatch.setitem(sys.modules, "fcntl", None)

@@ -20,7 +20,7 @@ from noisette.app.studio import runs as runs_module
 from noisette.app.studio.runs import Order, Runs, StartedTraining
 from noisette.errors import InvalidParameter
 from noisette.tables import read_model
-from noisette.tables.drafts import new_draft
+from noisette.tables.drafts import draft_of
 
 LINE = "noisette: progress: "
 
@@ -282,7 +282,7 @@ def test_a_training_that_does_not_react_is_ended_hard(tmp_path, monkeypatch):
 def test_a_model_that_a_killed_training_left_is_shown(tmp_path, monkeypatch, trained):
     """It was forgotten, and the next training deleted it."""
     person, _, key, _ = trained
-    with new_draft(tmp_path / "model") as draft:
+    with draft_of(tmp_path / "model") as draft:
         shutil.copytree(person.runs.get(key).order.out, draft.new)
         left = draft.path.rename(tmp_path / "elsewhere")
     left.rename(draft.path)

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from noisette import _files
+from noisette import _files, _validate
 from noisette.errors import InvalidParameter
 from noisette.models.files import IN_FOLDER
 
@@ -145,17 +145,28 @@ class Draft:
 
 
 @contextlib.contextmanager
-def new_draft(target: Path) -> Iterator[Draft]:
-    """Yield a new locked draft of `target`; at the end a whole result has a name."""
+def draft_of(result: Path) -> Iterator[Draft]:
+    """Yield a new locked draft, before it is paid for; at the end a whole result has a name."""
+    target = _validate.real_path(result)
     prefix = f".{target.name}.noisette-draft-{_machine()}-"
-    while True:
-        draft = Draft(Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent)))
-        handle = draft.lock(wait=True)
-        if draft.path.is_dir():  # else it was cleared away before it was locked
-            break
-        if handle is not None:
-            os.close(handle)
     try:
+        while True:
+            draft = Draft(Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent)))
+            handle = draft.lock(wait=True)
+            if draft.path.is_dir():  # else it was cleared away before it was locked
+                break
+            if handle is not None:
+                os.close(handle)
+    except OSError as error:
+        raise InvalidParameter(
+            f"{result} cannot be written ({error.strerror}); nothing was charged."
+        ) from None
+    try:
+        if not _is_alone(draft):
+            raise InvalidParameter(
+                f"another training is about to write {result}; wait for its end, or give another "
+                "folder; nothing was charged."
+            )
         yield draft
     finally:
         draft.end()
@@ -175,7 +186,7 @@ def left_behind(folder: Path, target: Path | None = None) -> list[Draft]:
     return [draft for draft in drafts if target in (None, draft.target)]
 
 
-def is_alone(draft: Draft) -> bool:
+def _is_alone(draft: Draft) -> bool:
     """Whether no other process of this machine works on a draft of the same target, if known."""
     try:
         import fcntl  # noqa: F401 - without locks nothing is known

@@ -34,6 +34,11 @@ class FileFacts:
     names: tuple[str, ...] = ()
     thousands: str = ""
 
+    @property
+    def signs(self) -> tuple[str, str]:
+        """The decimal sign and the thousands sign of numbers that are written as texts."""
+        return self.decimal, self.thousands
+
     @classmethod
     def from_dict(cls, node: Any) -> "FileFacts":
         """Check the table ``[file]`` of a schema."""

@@ -6,8 +6,6 @@ The schema's fingerprint stands among the guarantee's public facts, so a model w
 than its own is refused.
 """
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,7 +18,7 @@ from noisette.fitting.units import Persons, Unit
 from noisette.models import files as model_files
 from noisette.report import html
 from noisette.tables import toml
-from noisette.tables.drafts import Draft, clear_away, is_alone, new_draft
+from noisette.tables.drafts import Draft, clear_away, draft_of
 from noisette.tables.frame import Frame
 from noisette.tables.schema import Schema, read_schema
 
@@ -35,23 +33,9 @@ _ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
 class Encoded:
     """A table as a model takes it; ``repr`` shows nothing of it.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, d), or Frame
-        Rows of norm at most 1, CSR if `Schema.sparse` says so; for a model that encodes cells by
-        itself the cells.
-    y : ndarray of shape (n,) or None
-        The label of each row, or None if not asked for.
-    persons : Persons or None
-        Whose row each row is, where the schema says how to tell.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.tables.folders import Encoded
-    >>> Encoded(np.zeros((3, 2)), None)
-    <Encoded table>
-
+    `X` are rows of norm at most 1, CSR if `Schema.sparse` says so, or the cells for a model that
+    encodes them by itself; `y` the labels if they were asked for; `persons` says whose rows they
+    are, where the schema says how to tell.
     """
 
     X: Any
@@ -247,25 +231,6 @@ def check_folder(folder: Path, *, force: bool) -> None:
             f"{folder} is not a model folder of noisette, so --force will not replace it.",
         ),
     )
-
-
-@contextlib.contextmanager
-def draft_of(result: Path) -> Iterator[Draft]:
-    """Yield a draft of a result, before it is paid for."""
-    target = _validate.real_path(result)
-    with contextlib.ExitStack() as stack:
-        try:
-            draft = stack.enter_context(new_draft(target))
-        except OSError as error:
-            raise InvalidParameter(
-                f"{result} cannot be written ({error.strerror}); nothing was charged."
-            ) from None
-        if not is_alone(draft):
-            raise InvalidParameter(
-                f"another training is about to write {result}; wait for its end, or give another "
-                "folder; nothing was charged."
-            )
-        yield draft
 
 
 def prepare(draft: Draft, schema: Schema) -> None:

@@ -221,8 +221,7 @@ class Schema:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of each column as the schema says it, by name: how a ledger knows a table."""
-        said = self.source["columns"].items()
-        return {name: str(facts.get("kind", "")) for name, facts in said}
+        return {name: str(each.get("kind", "")) for name, each in self.source["columns"].items()}
 
     @property
     def features(self) -> tuple[str, ...]:

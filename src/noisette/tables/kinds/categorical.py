@@ -57,8 +57,7 @@ class Categorical(Column):
     @cached_property
     def slots(self) -> tuple[str, ...]:
         """The groups, and all other cells; a name in brackets cannot be mistaken for a level."""
-        rest = ["(other)"] * self.other + ["(missing)"] * self.missing_slot
-        return (*self._named, *rest)
+        return (*self._named, *["(other)"] * self.other, *["(missing)"] * self.missing_slot)
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -133,8 +132,7 @@ class Categorical(Column):
         """Its slots, and the reference."""
         form, names, rows = super().points
         more = () if self.reference is None else (self.reference,)
-        none = np.zeros((len(more), rows.shape[1]))
-        return Points(form, (*names, *more), np.vstack([rows, none]))
+        return Points(form, (*names, *more), np.pad(rows, [(0, len(more)), (0, 0)]))
 
     def describe(self) -> str:
         """Return its levels and codes, and what becomes of all others."""

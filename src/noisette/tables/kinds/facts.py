@@ -51,11 +51,7 @@ def text_list(node: Any, what: str, *, empty: bool = False, hint: str = "") -> t
         ),
         (len(set(map(canonical, node))) != len(node), f"{what} lists a value twice."),
     )
-    return tuple(map(_as_text, node))
-
-
-def _as_text(value: str | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return tuple(str(x).lower() if isinstance(x, bool) else str(x) for x in node)
 
 
 def number(facts: dict[str, Any], key: str, where: str) -> float | None:

@@ -149,8 +149,7 @@ class Numeric(ReadAsNumber):
 
     def describe(self) -> str:
         """Return its bounds, curves and codes."""
-        views = (view.describe(self.reading) for view in self.views)
-        return "; also ".join(views) + self._about_missing
+        return "; also ".join(v.describe(self.reading) for v in self.views) + self._about_missing
 
     def card(self, weights: Floats) -> dict[str, Any]:
         """Return its views: a curve, moved and scaled."""

@@ -19,11 +19,10 @@ LINES = (
 
 def curves_in(fitted: TableModel) -> tuple[ColumnCurve, ...]:
     """Return the curves of a model that predicts from the cells of a table."""
-    model = fitted.model
+    model, schema = fitted.model, fitted.schema
     if takes_tables(model):
         return model.curves()  # type: ignore[no-any-return]
-    scale = fitted.schema.row_norm
-    return curves_of(fitted.schema, np.asarray(model.coef_), _bars(fitted), scale)
+    return curves_of(schema, np.asarray(model.coef_), _bars(fitted), schema.row_norm)
 
 
 def _bars(fitted: TableModel) -> dict[str, Bars] | None:

@@ -227,8 +227,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         return super()._check_public()
 
     def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
-        steps = self.model == "sgd"
-        return chosen_last(training, public, self.mechanism, self.sampling, steps=steps)
+        return chosen_last(
+            training, public, self.mechanism, self.sampling, steps=self.model == "sgd"
+        )
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": name, "classes": _CLASSES}
@@ -329,6 +330,7 @@ class AdditiveClassifier(TableClassifier):
     _whole = "an additive classifier with the facts of its columns"
     _curves = True
     _models = ("logistic", "svm")
+    mechanism, loss, sampling = "auto", None, None  # no parameters here
 
     def __init__(
         self,
@@ -347,9 +349,4 @@ class AdditiveClassifier(TableClassifier):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(
-            epsilon, delta, schema=schema, model=model, adjacency=adjacency, population=population,
-            classes=classes, class_weight=class_weight, test_share=test_share, share=share,
-            random_state=random_state, ledger=ledger,
-        )  # fmt: skip
-        self.pairs = pairs
+        self._keep(locals())

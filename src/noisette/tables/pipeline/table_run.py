@@ -114,10 +114,11 @@ class TableRun:
     ) -> None:
         self.training, self.sample, self.prepared = training, sample, prepared
         self.public, self.schema = prepared.public, training.schema
-        self.facts: dict[str, dict[str, Any]] = {}
-        for name, grid in training.plain.items():
-            if name not in training.numbers:
-                self.facts[name] = evenly(grid, training.recipe.public_knots)
+        self.facts: dict[str, dict[str, Any]] = {
+            name: evenly(grid, training.recipe.public_knots)
+            for name, grid in training.plain.items()
+            if name not in training.numbers
+        }
         self.free = tuple(self.facts)  # they follow from public bounds
         self.levels: dict[str, ShownLevels] = {}
         self.sums: dict[str, Floats] = {}
@@ -149,8 +150,10 @@ class TableRun:
             names = training.unknown
             data = sample.table.texts(names, sample.weights)
             self.levels = dict(zip(names, self._ran(step, data, ready, passage), strict=True))
-            for name, levels in self.levels.items():
-                self.facts[name] = {"categories": list(filter(None, levels.levels))}
+            self.facts |= {
+                name: {"categories": list(filter(None, shown.levels))}
+                for name, shown in self.levels.items()
+            }
             self.deviations |= dict.fromkeys(names, step.bar(ready)[1])
         elif isinstance(step, LearnSpikes):
             # more knots for the columns with the fewest, at numbers that many share

@@ -197,8 +197,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
 
         """
         check_is_fitted(self, "released_")
-        names = inputs.column_names(self, input_features)
-        return np.asarray(self._names_out(names), dtype=object)
+        return np.array(self._names_out(inputs.column_names(self, input_features)), dtype=object)
 
 
 # --- columns of numbers, and encoders of columns --------------------------------------------------
@@ -339,5 +338,5 @@ class RowsTransformer(PrivateTransformer):
         return checked_bound("norm_bound", self.norm_bound)
 
     def _known(self, step: Step) -> tuple[str, ...]:
-        bound = f"the norm bound {float(self.norm_bound):g} of the rows"
-        return (f"{bound}; longer rows were scaled down to it",)
+        bound = float(self.norm_bound)
+        return (f"the norm bound {bound:g} of the rows; longer rows were scaled down to it",)
