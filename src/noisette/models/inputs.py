@@ -415,12 +415,13 @@ def class_targets(loss: Loss, numbers: NDArray[np.intp], models: int = 1) -> lis
 def label_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
     """Return the position of every label in `classes`; refuse others without naming them.
 
-    By comparison where both are numbers, else one by one.
+    By comparison where both are numbers or both texts, else one by one.
     """
     if y.dtype.kind == "f":
         _check_told_apart(y)
     numbers: Any
-    if classes.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
+    kinds = {classes.dtype.kind, y.dtype.kind}
+    if kinds != {"U"} and not kinds <= set("biuf"):
         position = {label: i for i, label in enumerate(classes.tolist())}
         try:
             numbers = np.array([position.get(label, -1) for label in y.tolist()], dtype=np.intp)

@@ -206,31 +206,21 @@ def check_folder(folder: Path, *, force: bool) -> None:
             f"before another is, bring it back with: noisette recover {folder}."
         )
     refuse(
-        (
-            folder.exists() and not folder.is_dir(),
-            f"{folder} is a file; give the name of a folder for the model.",
-        ),
-        (
-            target == Path.cwd(),
-            "the model needs a folder of its own; give --out the name of one.",
-        ),
-        (
-            not target.parent.is_dir(),
-            f"the folder {folder.parent} does not exist; nothing was written.",
-        ),
-    )
+        (folder.exists() and not folder.is_dir(),
+         f"{folder} is a file; give the name of a folder for the model."),
+        (target == Path.cwd(),
+         "the model needs a folder of its own; give --out the name of one."),
+        (not target.parent.is_dir(),
+         f"the folder {folder.parent} does not exist; nothing was written."),
+    )  # fmt: skip
     there = {item.name for item in folder.iterdir()} if folder.exists() else set[str]()
     refuse(
-        (
-            there and not force,
-            f"{folder} exists and is not empty; give another --out, or --force to replace the "
-            "model in it.",
-        ),
-        (
-            there - _FILES or (there and not (folder / MODEL).is_file()),
-            f"{folder} is not a model folder of noisette, so --force will not replace it.",
-        ),
-    )
+        (there and not force,
+         f"{folder} exists and is not empty; give another --out, or --force to replace the "
+         "model in it."),
+        (there - _FILES or (there and not (folder / MODEL).is_file()),
+         f"{folder} is not a model folder of noisette, so --force will not replace it."),
+    )  # fmt: skip
 
 
 def prepare(draft: Draft, schema: Schema) -> None:
@@ -354,20 +344,14 @@ def read_model(folder: str | Path) -> TableModel:
     schema = read_schema(folder / SCHEMA)
     classes, width = getattr(model, "classes_", None), getattr(model, "width_", None)
     refuse(
-        (
-            schema.public[0] not in model.privacy_.public,
-            f"{folder / SCHEMA} is not the schema that the model was trained with; restore it.",
-        ),
-        (
-            len(schema.features) != (model.n_features_in_ if width is None else width),
-            f"the schema in {folder} does not fit the features of its model.",
-        ),
-        (
-            sorted(schema.classes) != ([] if classes is None else classes.tolist()),
-            f"the schema in {folder} does not fit the classes of its model.",
-        ),
+        (schema.public[0] not in model.privacy_.public,
+         f"{folder / SCHEMA} is not the schema that the model was trained with; restore it."),
+        (len(schema.features) != (model.n_features_in_ if width is None else width),
+         f"the schema in {folder} does not fit the features of its model."),
+        (sorted(schema.classes) != ([] if classes is None else classes.tolist()),
+         f"the schema in {folder} does not fit the classes of its model."),
         kind=InvalidData,
-    )
+    )  # fmt: skip
     return TableModel(model, schema)
 
 

@@ -273,16 +273,12 @@ def _parse(stated: Stated) -> Categorical | Open:
         missing=tuple(filterfalse(listed.__contains__, absent)), missing_slot=stated.slot,
     )  # fmt: skip
     refuse(
-        (
-            reference is not None and reference not in dict(groups),
-            f"{where}: reference {reference!r} is not among the categories.",
-        ),
-        (
-            not other and reference is None and groups,
-            f"{where}: other = false makes an unlisted level count as the reference; name one.",
-        ),
+        (reference is not None and reference not in dict(groups),
+         f"{where}: reference {reference!r} is not among the categories."),
+        (not other and reference is None and groups,
+         f"{where}: other = false makes an unlisted level count as the reference; name one."),
         (not column.features, f"{where}: a single category without other says nothing."),
-    )
+    )  # fmt: skip
     return column
 
 

@@ -91,16 +91,12 @@ class Days(Reading):
         for form in forms:
             parts = re.findall(r"%(.?)", form, flags=re.S)
             refuse(
-                (
-                    {*parts} - {*_PARTS} or len(set(parts)) != len(parts),
-                    f"{where}: format is made of %Y, %m, %d, %H, %M and %S, each at most once; got "
-                    f"{form!r}.",
-                ),
-                (
-                    "Y" not in parts or ("d" in parts and "m" not in parts),
-                    f"{where}: format needs %Y, and %m where it has %d; got {form!r}.",
-                ),
-            )
+                ({*parts} - {*_PARTS} or len(set(parts)) != len(parts),
+                 f"{where}: format is made of %Y, %m, %d, %H, %M and %S, each at most once; got "
+                 f"{form!r}."),
+                ("Y" not in parts or ("d" in parts and "m" not in parts),
+                 f"{where}: format needs %Y, and %m where it has %d; got {form!r}."),
+            )  # fmt: skip
         return cls(tuple(forms))
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:

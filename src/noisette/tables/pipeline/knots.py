@@ -162,11 +162,8 @@ def most_levels(size: int | None, scale: float, columns: int, adjacency: Adjacen
     """
     if size is None:
         return _WITHOUT_SIZE
-    for levels in range(_DEEPEST, 1, -1):
-        error = NATS * rank_error(scale, columns * levels, adjacency)
-        if size / 2 ** (levels - 1) >= _ROOM * error:
-            return levels
-    return 1
+    needs = {k: NATS * rank_error(scale, columns * k, adjacency) for k in range(2, _DEEPEST + 1)}
+    return max((k for k in needs if size / 2 ** (k - 1) >= _ROOM * needs[k]), default=1)
 
 
 class PrivateKnots(NumbersTransformer):

@@ -140,12 +140,12 @@ class TableRun:
             if training.target.buys:
                 target = found.pop(0)
                 self.bounds = (target.low, target.high)
-            for name, released in zip(names, found, strict=True):
-                self.facts[name] = (
-                    {"knots": list(released.knots) or [released.median], "center": released.median}
-                    if isinstance(released, Knots)
-                    else evenly(Grid(released.low, released.high), training.recipe.public_knots)
-                )
+            self.facts |= {
+                name: {"knots": list(each.knots) or [each.median], "center": each.median}
+                if isinstance(each, Knots)
+                else evenly(Grid(each.low, each.high), training.recipe.public_knots)
+                for name, each in zip(names, found, strict=True)
+            }
         elif isinstance(step, LearnCategories):
             names = training.unknown
             data = sample.table.texts(names, sample.weights)

@@ -156,10 +156,8 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
             notes=step.notes, proofs=trained.proofs, unit=unit, weighed=sample_weight is not None,
         )  # fmt: skip
 
-    def _weights(self, sample_weight: Any, n: int) -> Any:
-        if sample_weight is None:
-            return None
-        return inputs.vector("sample_weight", sample_weight, n, 0.0, 1.0)
+    def _weights(self, given: Any, n: int) -> Any:
+        return None if given is None else inputs.vector("sample_weight", given, n, 0.0, 1.0)
 
     # --- using it --------------------------------------------------------------------------
 
@@ -269,9 +267,8 @@ class NumbersTransformer(EncodingTransformer):
         return inputs.numbers(self, X, reset=reset)
 
     def _known(self, step: Step) -> tuple[str, ...]:
-        if self.bounds is None:
-            return ()
-        return ("the bounds of columns, as given; values outside count as the bound",)
+        stated = "the bounds of columns, as given; values outside count as the bound"
+        return () if self.bounds is None else (stated,)
 
 
 def grids_of(bounds: Any, columns: int) -> tuple[Grid, ...]:
