@@ -1,6 +1,7 @@
 """How a table's file is written: separator, decimal and thousands signs, encoding, names."""
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from noisette._validate import refuse
@@ -34,10 +35,8 @@ class FileFacts:
     names: tuple[str, ...] = ()
     thousands: str = ""
 
-    @property
-    def signs(self) -> tuple[str, str]:
-        """The decimal sign and the thousands sign of numbers that are written as texts."""
-        return self.decimal, self.thousands
+    signs = property(attrgetter("decimal", "thousands"))
+    """The decimal sign and the thousands sign of numbers that are written as texts."""
 
     @classmethod
     def from_dict(cls, node: Any) -> "FileFacts":

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, filterfalse, repeat
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -267,7 +268,7 @@ def _parse(stated: Stated) -> Categorical | Open:
     reference = None if reference is None else canonical(reference)
     # Without any category "other" would be 1 in every row that is not missing.
     other = flag(facts, "other", True, where) and bool(groups)
-    listed = set(chain.from_iterable(levels for _, levels in groups))
+    listed = set(chain.from_iterable(map(itemgetter(1), groups)))
     column = Categorical(
         stated.name, groups, reference, other, size, patterns,
         missing=tuple(filterfalse(listed.__contains__, absent)), missing_slot=stated.slot,

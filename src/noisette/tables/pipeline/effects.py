@@ -94,11 +94,10 @@ def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:
             low, high = column.line
             each = None if bars is None else bars[curve.column].cells[0] * (high - low) / across
             found.append(_entry(curve.column, "for each 1", slope, each))
-        else:
-            found += [
+        for k, at in enumerate(curve.labels if column.line is None else ()):
+            found.append(
                 _entry(curve.column, at, curve.value[k], None if noise is None else noise[k])
-                for k, at in enumerate(curve.labels)
-            ]
+            )
         if curve.missing is not None:
             found.append(_entry(curve.column, "(missing)", curve.missing, curve.missing_deviation))
     return found

@@ -8,6 +8,7 @@ rest. "None" is one of the candidates of every part; it wins where there are too
 
 import math
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,9 +73,9 @@ class LearnKnots(NumbersStep):
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return one choice for each column and level; deeper ones, of fewer rows, are sharper."""
         count = len(self.grids)
-        whole = exponential_epsilon(scale, count, adjacency)
-        levels = (Exponential(whole * math.sqrt(part)) for part in self._parts)
-        return Together(*(Repeat(Run(level), count) for level in levels))
+        each = exponential_epsilon(scale, count, adjacency) * np.sqrt(self._parts)
+        levels = map(Run, map(Exponential, each.tolist()))
+        return Together(*map(Repeat, levels, repeat(count)))
 
     @property
     def _parts(self) -> list[float]:

@@ -144,7 +144,8 @@ class WholeFrame:
         """
         self.room, schema = None, self.schema
         assert schema is not None
-        entries = 1 + CELLS * pairs + sum(3 if c.reading.word else 1 for c in schema.columns)
+        numbers = sum(map(bool, map(attrgetter("reading.word"), schema.columns)))
+        entries = 1 + CELLS * pairs + len(schema.columns) + 2 * numbers
         size = 12 * entries * self.rows
         if size <= IN_MEMORY:
             return

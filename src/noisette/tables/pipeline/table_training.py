@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from operator import attrgetter
 from typing import ClassVar
 
 from noisette import _validate
@@ -92,7 +93,8 @@ class TableTraining(Algorithm[PreparedTable]):
     @cached_property
     def counted(self) -> list[str]:
         """The columns whose shares are bought: those with knots, and those of public levels."""
-        return [*self.plain, *(column.name for column in self.schema.columns if column.counted)]
+        counted = filter(attrgetter("counted"), self.schema.columns)
+        return [*self.plain, *map(attrgetter("name"), counted)]
 
     @property
     def needs_batches(self) -> bool:  # type: ignore[override]

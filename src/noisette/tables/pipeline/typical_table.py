@@ -86,7 +86,6 @@ class TypicalTable(TableRun):
         }
         self._see(training.target.typical_counts(size), size)
         self.blocks = self._blocks()
-        self.names = [column.name for column in self.schema.columns if column.features]
         self.width = len(self.schema.features)
         self._play()
 
