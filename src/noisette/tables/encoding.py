@@ -33,17 +33,13 @@ def names_of(
         if schema.target not in also and len(first) == len(names) - 1:
             names.remove(schema.target)
         refuse(
-            (
-                first == names,
-                f"the first line of {path} names the columns; leave out --no-header.",
-            ),
-            (
-                len(first) != len(names),
-                f"{path} has {len(first)} cells in its first row, but the schema names "
-                f"{len(names)} columns; give them in order as names under [file].",
-            ),
+            (first == names,
+             f"the first line of {path} names the columns; leave out --no-header."),
+            (len(first) != len(names),
+             f"{path} has {len(first)} cells in its first row, but the schema names "
+             f"{len(names)} columns; give them in order as names under [file]."),
             kind=InvalidData,
-        )
+        )  # fmt: skip
         given = names
     check_columns(path, names, schema, also)
     return names, given

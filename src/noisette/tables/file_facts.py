@@ -1,6 +1,7 @@
 """How a table's file is written: separator, decimal and thousands signs, encoding, names."""
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from noisette._validate import refuse
@@ -34,6 +35,9 @@ class FileFacts:
     names: tuple[str, ...] = ()
     thousands: str = ""
 
+    signs = property(attrgetter("decimal", "thousands"))
+    """The decimal sign and the thousands sign of numbers that are written as texts."""
+
     @classmethod
     def from_dict(cls, node: Any) -> "FileFacts":
         """Check the table ``[file]`` of a schema."""
@@ -43,25 +47,17 @@ class FileFacts:
         delimiter, decimal = node.get("delimiter", ","), node.get("decimal", ".")
         thousands, encoding = node.get("thousands", ""), node.get("encoding", "utf-8")
         refuse(
-            (
-                not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n',
-                f"delimiter must be one character; got {delimiter!r}.",
-            ),
-            (
-                decimal not in (".", ",") or decimal == delimiter,
-                f"decimal must be '.' or ',' and not the delimiter; got {decimal!r}.",
-            ),
-            (
-                thousands not in _THOUSANDS or thousands == decimal,
-                "thousands must be a comma, a point, a blank or an apostrophe, and not the sign "
-                f"of decimal; got {thousands!r}.",
-            ),
-            (
-                not _reads_tables(encoding),
-                "encoding must be a name such as 'utf-8' or 'latin-1', not UTF-16; "
-                f"got {encoding!r}.",
-            ),
-        )
+            (not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n',
+             f"delimiter must be one character; got {delimiter!r}."),
+            (decimal not in (".", ",") or decimal == delimiter,
+             f"decimal must be '.' or ',' and not the delimiter; got {decimal!r}."),
+            (thousands not in _THOUSANDS or thousands == decimal,
+             "thousands must be a comma, a point, a blank or an apostrophe, and not the sign "
+             f"of decimal; got {thousands!r}."),
+            (not _reads_tables(encoding),
+             "encoding must be a name such as 'utf-8' or 'latin-1', not UTF-16; "
+             f"got {encoding!r}."),
+        )  # fmt: skip
         names = text_list(node.get("names", []), "names of [file]", empty=True)
         return cls(delimiter, decimal, encoding, names, thousands)
 

@@ -33,23 +33,9 @@ _ROOM = 1 << 19  # bytes of a page and of what does not grow with the columns
 class Encoded:
     """A table as a model takes it; ``repr`` shows nothing of it.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, d), or Frame
-        Rows of norm at most 1, CSR if `Schema.sparse` says so; for a model that encodes cells by
-        itself the cells.
-    y : ndarray of shape (n,) or None
-        The label of each row, or None if not asked for.
-    persons : Persons or None
-        Whose row each row is, where the schema says how to tell.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from noisette.tables.folders import Encoded
-    >>> Encoded(np.zeros((3, 2)), None)
-    <Encoded table>
-
+    `X` are rows of norm at most 1, CSR if `Schema.sparse` says so, or the cells for a model that
+    encodes them by itself; `y` the labels if they were asked for; `persons` says whose rows they
+    are, where the schema says how to tell.
     """
 
     X: Any
@@ -220,31 +206,21 @@ def check_folder(folder: Path, *, force: bool) -> None:
             f"before another is, bring it back with: noisette recover {folder}."
         )
     refuse(
-        (
-            folder.exists() and not folder.is_dir(),
-            f"{folder} is a file; give the name of a folder for the model.",
-        ),
-        (
-            target == Path.cwd(),
-            "the model needs a folder of its own; give --out the name of one.",
-        ),
-        (
-            not target.parent.is_dir(),
-            f"the folder {folder.parent} does not exist; nothing was written.",
-        ),
-    )
+        (folder.exists() and not folder.is_dir(),
+         f"{folder} is a file; give the name of a folder for the model."),
+        (target == Path.cwd(),
+         "the model needs a folder of its own; give --out the name of one."),
+        (not target.parent.is_dir(),
+         f"the folder {folder.parent} does not exist; nothing was written."),
+    )  # fmt: skip
     there = {item.name for item in folder.iterdir()} if folder.exists() else set[str]()
     refuse(
-        (
-            there and not force,
-            f"{folder} exists and is not empty; give another --out, or --force to replace the "
-            "model in it.",
-        ),
-        (
-            there - _FILES or (there and not (folder / MODEL).is_file()),
-            f"{folder} is not a model folder of noisette, so --force will not replace it.",
-        ),
-    )
+        (there and not force,
+         f"{folder} exists and is not empty; give another --out, or --force to replace the "
+         "model in it."),
+        (there - _FILES or (there and not (folder / MODEL).is_file()),
+         f"{folder} is not a model folder of noisette, so --force will not replace it."),
+    )  # fmt: skip
 
 
 def prepare(draft: Draft, schema: Schema) -> None:
@@ -369,20 +345,14 @@ def read_model(folder: str | Path) -> TableModel:
     schema = read_schema(folder / SCHEMA)
     classes, width = getattr(model, "classes_", None), getattr(model, "width_", None)
     refuse(
-        (
-            schema.public[0] not in model.privacy_.public,
-            f"{folder / SCHEMA} is not the schema that the model was trained with; restore it.",
-        ),
-        (
-            len(schema.features) != (model.n_features_in_ if width is None else width),
-            f"the schema in {folder} does not fit the features of its model.",
-        ),
-        (
-            sorted(schema.classes) != ([] if classes is None else classes.tolist()),
-            f"the schema in {folder} does not fit the classes of its model.",
-        ),
+        (schema.public[0] not in model.privacy_.public,
+         f"{folder / SCHEMA} is not the schema that the model was trained with; restore it."),
+        (len(schema.features) != (model.n_features_in_ if width is None else width),
+         f"the schema in {folder} does not fit the features of its model."),
+        (sorted(schema.classes) != ([] if classes is None else classes.tolist()),
+         f"the schema in {folder} does not fit the classes of its model."),
         kind=InvalidData,
-    )
+    )  # fmt: skip
     return TableModel(model, schema)
 
 

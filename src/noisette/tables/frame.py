@@ -51,7 +51,7 @@ class Frame:
             columns, facts = table.columns, table.schema
         else:
             file, facts = FileFacts() if schema is None else schema.file, None
-            columns = columns_of(table, (file.decimal, file.thousands))
+            columns = columns_of(table, file.signs)
             if schema is not None:
                 also = (schema.target, *schema.identifiers) if target else ()
                 check_columns(None, list(columns), schema, also)
@@ -71,8 +71,7 @@ class Frame:
         if target and schema.target_bounds is not None:
             numbers.append(schema.target)
         found = pieces(path, schema.file, wanted, given, numbers)
-        signs = schema.file.decimal, schema.file.thousands
-        frame = cls(_stored(found, wanted, numbers, signs), schema)
+        frame = cls(_stored(found, wanted, numbers, schema.file.signs), schema)
         if not frame.rows:
             raise InvalidData(f"{path} has no rows.")
         return frame
@@ -127,8 +126,7 @@ class Frame:
 
     def labels(self) -> NDArray[Any]:
         """Return the class of every row as the schema names it, or the number to predict."""
-        schema = self.schema
-        assert schema is not None
+        schema: Any = self.schema
         name = schema.target
         if schema.target_bounds is not None:
             numbers = self.numbers(name)

@@ -49,12 +49,10 @@ class PersonFacts:
                 raise InvalidParameter(f'{key} needs person = "COLUMN", whose rows are meant.')
             return None
         refuse(
-            (
-                not isinstance(column, str) or column == UNKNOWN,
-                "person must be the name of the column that identifies persons.",
-            ),
+            (not isinstance(column, str) or column == UNKNOWN,
+             "person must be the name of the column that identifies persons."),
             (column == target, f"the target {target!r} cannot tell persons apart."),
-        )
+        )  # fmt: skip
         cap = node.get("max_rows")
         missing = node.get("person_missing", "refuse")
         _validate.choice("person_missing", missing, MISSING_IDENTIFIERS)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from noisette.core.cells import Given
-from noisette.tables.cells import CodedCells, Signs, ValueCells, arrow
+from noisette.tables.cells import CodedCells, ValueCells, arrow
 from noisette.tables.file_facts import FileFacts
 from noisette.tables.kinds import Cells
 
@@ -91,8 +91,8 @@ class QuickReader:
         self._names = list(map(str, range(len(names))))
         place = dict(zip(names, self._names, strict=True))
         self._wanted = dict(zip(wanted, map(place.__getitem__, wanted), strict=True))
-        self._signs: Signs = (facts.decimal, facts.thousands)
-        self._encoding, self._sign = encoding, facts.delimiter.encode()
+        self._signs, self._encoding = facts.signs, encoding
+        self._sign = facts.delimiter.encode()
         self._numbers = set[str]() if facts.thousands else {*wanted} & {*numbers}
         # one column: an empty line may be a row; blanks: they are skipped after each other
         self.usable = len(names) > 1 and len(self._sign) == 1 and self._sign not in (b" ", b"\0")

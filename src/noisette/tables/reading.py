@@ -54,8 +54,8 @@ def _open(path: Path) -> io.BufferedReader:
             errno.ENOENT: f"there is no table {path}.",
             errno.EISDIR: f"{path} is a folder, not a table.",
         }
-        problem = told.get(error.errno or 0, f"{path} cannot be read ({error.strerror}).")
-    raise InvalidData(problem)
+        problem = f"{path} cannot be read ({error.strerror})."
+        raise InvalidData(told.get(error.errno or 0, problem)) from None
 
 
 def is_parquet(path: Path) -> bool:
@@ -179,8 +179,7 @@ def _slow_pieces(
             raise InvalidData(f"{path}: a row does not have the {len(names)} cells of the header.")
         if rows:
             columns = dict(zip(names, zip(*rows, strict=True), strict=True))
-            signs = facts.decimal, facts.thousands
-            yield {name: TextCells(columns[name], *signs) for name in wanted}
+            yield {name: TextCells(columns[name], *facts.signs) for name in wanted}
 
 
 def _filled(row: list[str]) -> bool:
@@ -197,5 +196,5 @@ def _parquet_pieces(
         for batch in file.iter_batches(batch_size=ROWS, columns=wanted):
             batch.validate(full=True)  # texts that are no UTF-8 fail here, not cell by cell
             if batch.num_rows:
-                signs = facts.decimal, facts.thousands
-                yield {name: ValueCells(given(batch.column(name), ""), signs) for name in wanted}
+                columns = ((name, given(batch.column(name), "")) for name in wanted)
+                yield {name: ValueCells(cells, facts.signs) for name, cells in columns}

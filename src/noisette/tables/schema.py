@@ -221,8 +221,7 @@ class Schema:
     @property
     def kinds(self) -> dict[str, str]:
         """The kind of each column as the schema says it, by name: how a ledger knows a table."""
-        said = self.source["columns"].items()
-        return {name: str(facts.get("kind", "")) for name, facts in said}
+        return {name: str(each.get("kind", "")) for name, each in self.source["columns"].items()}
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -298,38 +297,26 @@ class Schema:
         share = learning.get("share") if isinstance(learning, dict) else None
         lacking = ", ".join(map(repr, filterfalse(file.names.__contains__, (*stated, name))))
         refuse(
-            (
-                bounds is not None and "classes" in node,
-                "classes are for labels; a target that is a number has none.",
-            ),
+            (bounds is not None and "classes" in node,
+             "classes are for labels; a target that is a number has none."),
             # Where facts were released, it may turn out that no column tells rows apart.
-            (
-                not learnt and len(unused) == len(columns),
-                "the schema has no column to learn from.",
-            ),
-            (
-                unit == UNKNOWN,
-                "unit is still to be filled in; write what one row stands for, such as unit = "
-                '"one row is one person", because the guarantee protects one row; where a person '
-                'may have several rows write person = "COLUMN", the column that identifies them.',
-            ),
-            (
-                not isinstance(unit, str) or not unit.strip(),
-                "unit must say in a few words what one row stands for.",
-            ),
+            (not learnt and len(unused) == len(columns),
+             "the schema has no column to learn from."),
+            (unit == UNKNOWN,
+             "unit is still to be filled in; write what one row stands for, such as unit = "
+             '"one row is one person", because the guarantee protects one row; where a person '
+             'may have several rows write person = "COLUMN", the column that identifies them.'),
+            (not isinstance(unit, str) or not unit.strip(),
+             "unit must say in a few words what one row stands for."),
             (file.names and lacking, f"names of [file] lacks the column {lacking}."),
-            (
-                not isinstance(learning, dict),
-                "[learn] must be a table; write share = 0.2 in it, or nothing.",
-            ),
-            (
-                isinstance(share, bool)
-                or not isinstance(share, int | float | None)
-                or not 0.0 < (0.5 if share is None else share) < 1.0,
-                f"share of [learn] must be a number between 0 and 1, the part of the budget for "
-                f"learning facts; got {share!r}.",
-            ),
-        )
+            (not isinstance(learning, dict),
+             "[learn] must be a table; write share = 0.2 in it, or nothing."),
+            (isinstance(share, bool)
+             or not isinstance(share, int | float | None)
+             or not 0.0 < (0.5 if share is None else share) < 1.0,
+             f"share of [learn] must be a number between 0 and 1, the part of the budget for "
+             f"learning facts; got {share!r}."),
+        )  # fmt: skip
         only(learning, ("share",), "[learn]")
         return cls(
             name, labels, columns, _row_norm_of(node, columns), unit.strip(), file, node,
@@ -382,20 +369,14 @@ def _target_of(node: dict[str, Any], wanted: str | None) -> tuple[str, Limits | 
         stated, bounds = facts.get("name", UNKNOWN), (low, high)
     stated = None if stated == UNKNOWN else stated
     refuse(
-        (
-            stated is not None and not isinstance(stated, str),
-            "target must be the name of the label's column.",
-        ),
-        (
-            stated is None and wanted is None,
-            'the target column is missing; write target = "COLUMN" into the schema or pass '
-            "--target COLUMN.",
-        ),
-        (
-            stated is not None and wanted is not None and stated != wanted,
-            f"--target is {wanted!r} but the schema says target = {stated!r}; make them agree.",
-        ),
-    )
+        (stated is not None and not isinstance(stated, str),
+         "target must be the name of the label's column."),
+        (stated is None and wanted is None,
+         'the target column is missing; write target = "COLUMN" into the schema or pass '
+         "--target COLUMN."),
+        (stated is not None and wanted is not None and stated != wanted,
+         f"--target is {wanted!r} but the schema says target = {stated!r}; make them agree."),
+    )  # fmt: skip
     name = stated if stated is not None else str(wanted)
     node["target"] = name if facts is None else {**facts, "name": name}
     return name, bounds
@@ -419,12 +400,10 @@ def _columns_of(node: dict[str, Any], target: str, learnt: tuple[str, ...]) -> d
         )
     strange = ", ".join(map(repr, sorted({*learnt} - {*listed})))
     refuse(
-        (
-            target in listed,
-            f"the target {target!r} must not stand under columns; its facts stand at the top.",
-        ),
+        (target in listed,
+         f"the target {target!r} must not stand under columns; its facts stand at the top."),
         (strange, f"learnt names {strange}, which does not stand under columns."),
-    )
+    )  # fmt: skip
     return listed
 
 

@@ -72,15 +72,12 @@ class Spill:
 
 @contextlib.contextmanager
 def _one_sentence() -> Any:
-    problem = None
     try:
         yield
     except OSError as error:
-        problem = error.strerror
-    if problem is not None:
         raise InvalidData(
             f"a table of this size needs room in {tempfile.gettempdir()} while it is used "
-            f"({problem}); set TMPDIR to a folder on a larger disk."
+            f"({error.strerror}); set TMPDIR to a folder on a larger disk."
         ) from None
 
 

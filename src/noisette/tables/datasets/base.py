@@ -23,39 +23,11 @@ Table = Mapping[str, NDArray[np.generic]]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Encoded features and labels of one split.
+    """Encoded features and labels of one split: rows to train on, and rows held out.
 
-    Parameters
-    ----------
-    name : str
-        The name of the dataset.
-    X : ndarray of shape (n, d)
-        Training rows, of Euclidean norm at most `norm_bound`.
-    y : ndarray of shape (n,)
-        Positions in `classes` (0, 1, ...).
-    X_test, y_test : ndarray
-        The rows and labels held out.
-    classes : ndarray of shape (K,)
-        The numbers 0, 1, ...
-    class_names : tuple of str
-        Their names.
-    feature_names : tuple of str
-        One for each column of `X`.
-    norm_bound : float
-        The bound on the rows.
-    public : tuple of str
-        Every fact that the encoding takes as known beforehand, with its source.
-    unit : str
-        What one row stands for.
-    persons, persons_test : ndarray of str, optional
-        Whose row each one is, where one person may have several; else None.
-
-    Examples
-    --------
-    >>> from noisette.datasets import mixed_table
-    >>> mixed_table(n=100).dataset()
-    <Dataset mixed: 80 + 20 rows, d=21>
-
+    Rows have norm at most `norm_bound`, `y` are places in `classes` (0, 1, ...). `public` lists
+    every fact that the encoding takes as known beforehand, with its source; `unit` says what one
+    row stands for, `persons` whose row each one is, where one person may have several.
     """
 
     name: str

@@ -39,7 +39,7 @@ SCHEMA: dict[str, Any] = {
     },
 }
 
-_ENCODER_COLUMNS: tuple[Column, ...] = (
+_COLUMNS: tuple[Column, ...] = (
     number("age", 18, 90, center=45, width=2.0),
     number("income", 1_000, 200_000, center=30_000, curve="log1p", width=3.0),
     number("amount", 500, 60_000, center=8_000, curve="log1p", width=2.0),
@@ -50,7 +50,7 @@ _ENCODER_COLUMNS: tuple[Column, ...] = (
     Categorical.of("job", JOB, "employed"),
     Categorical.of("owns_home", CLASSES, "no", other=False),
 )
-ENCODER = Encoder(_ENCODER_COLUMNS, typical_norm=1.75)
+ENCODER = Encoder(_COLUMNS, typical_norm=1.75)
 
 
 def _pick(generator: np.random.Generator, names: tuple[str, ...], weights: Floats) -> NDArray[Any]:
@@ -125,7 +125,7 @@ def mixed_table(n: int = 20_000, *, seed: int = 0) -> InventedTable:
         "owns_home": home,
         "repaid": np.where(g.random(n) < expit(score), "yes", "no"),
     }
-    held_out = np.arange(n) >= n - n // 5
     return InventedTable(
-        "mixed", columns, SCHEMA, ENCODER, held_out, "one row is one invented person"
-    )
+        "mixed", columns, SCHEMA, ENCODER, held_out=np.arange(n) >= n - n // 5,
+        unit="one row is one invented person",
+    )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain, filterfalse, repeat
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -57,8 +58,7 @@ class Categorical(Column):
     @cached_property
     def slots(self) -> tuple[str, ...]:
         """The groups, and all other cells; a name in brackets cannot be mistaken for a level."""
-        rest = ["(other)"] * self.other + ["(missing)"] * self.missing_slot
-        return (*self._named, *rest)
+        return (*self._named, *["(other)"] * self.other, *["(missing)"] * self.missing_slot)
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -133,8 +133,7 @@ class Categorical(Column):
         """Its slots, and the reference."""
         form, names, rows = super().points
         more = () if self.reference is None else (self.reference,)
-        none = np.zeros((len(more), rows.shape[1]))
-        return Points(form, (*names, *more), np.vstack([rows, none]))
+        return Points(form, (*names, *more), np.pad(rows, [(0, len(more)), (0, 0)]))
 
     def describe(self) -> str:
         """Return its levels and codes, and what becomes of all others."""
@@ -269,22 +268,18 @@ def _parse(stated: Stated) -> Categorical | Open:
     reference = None if reference is None else canonical(reference)
     # Without any category "other" would be 1 in every row that is not missing.
     other = flag(facts, "other", True, where) and bool(groups)
-    listed = set(chain.from_iterable(levels for _, levels in groups))
+    listed = set(chain.from_iterable(map(itemgetter(1), groups)))
     column = Categorical(
         stated.name, groups, reference, other, size, patterns,
         missing=tuple(filterfalse(listed.__contains__, absent)), missing_slot=stated.slot,
     )  # fmt: skip
     refuse(
-        (
-            reference is not None and reference not in dict(groups),
-            f"{where}: reference {reference!r} is not among the categories.",
-        ),
-        (
-            not other and reference is None and groups,
-            f"{where}: other = false makes an unlisted level count as the reference; name one.",
-        ),
+        (reference is not None and reference not in dict(groups),
+         f"{where}: reference {reference!r} is not among the categories."),
+        (not other and reference is None and groups,
+         f"{where}: other = false makes an unlisted level count as the reference; name one."),
         (not column.features, f"{where}: a single category without other says nothing."),
-    )
+    )  # fmt: skip
     return column
 
 

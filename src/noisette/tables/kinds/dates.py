@@ -6,6 +6,7 @@ first of February or the second of January, so it is read only where the schema 
 of no such form, or of a day that does not exist, is missing.
 """
 
+import contextlib
 import math
 import re
 from collections.abc import Sequence
@@ -42,18 +43,14 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 def _moment(text: str, forms: Sequence[str]) -> datetime | None:
     if not forms:
-        try:
+        with contextlib.suppress(ValueError):
             return datetime.fromisoformat(text)
-        except ValueError:
-            pass
     for form in forms or _UNAMBIGUOUS:
         found = _pattern(form).fullmatch(text)
         if found is not None:
             parts = {"month": "1", "day": "1"} | found.groupdict()
-            try:
+            with contextlib.suppress(ValueError):
                 return datetime(**{key: int(value) for key, value in parts.items()})  # type: ignore[arg-type]
-            except ValueError:
-                continue
     return None
 
 
@@ -94,16 +91,12 @@ class Days(Reading):
         for form in forms:
             parts = re.findall(r"%(.?)", form, flags=re.S)
             refuse(
-                (
-                    {*parts} - {*_PARTS} or len(set(parts)) != len(parts),
-                    f"{where}: format is made of %Y, %m, %d, %H, %M and %S, each at most once; got "
-                    f"{form!r}.",
-                ),
-                (
-                    "Y" not in parts or ("d" in parts and "m" not in parts),
-                    f"{where}: format needs %Y, and %m where it has %d; got {form!r}.",
-                ),
-            )
+                ({*parts} - {*_PARTS} or len(set(parts)) != len(parts),
+                 f"{where}: format is made of %Y, %m, %d, %H, %M and %S, each at most once; got "
+                 f"{form!r}."),
+                ("Y" not in parts or ("d" in parts and "m" not in parts),
+                 f"{where}: format needs %Y, and %m where it has %d; got {form!r}."),
+            )  # fmt: skip
         return cls(tuple(forms))
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:

@@ -45,17 +45,11 @@ def text_list(node: Any, what: str, *, empty: bool = False, hint: str = "") -> t
         raise InvalidParameter(f"{what} must be a list of texts or numbers.")
     refuse(
         (not node and not empty, f"{what} must not be empty."),
-        (
-            node == [UNKNOWN] and not empty,
-            f"{what} is still to be filled in; it is a public fact you know{hint}.",
-        ),
+        (node == [UNKNOWN] and not empty,
+         f"{what} is still to be filled in; it is a public fact you know{hint}."),
         (len(set(map(canonical, node))) != len(node), f"{what} lists a value twice."),
-    )
-    return tuple(map(_as_text, node))
-
-
-def _as_text(value: str | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    )  # fmt: skip
+    return tuple(str(x).lower() if isinstance(x, bool) else str(x) for x in node)
 
 
 def number(facts: dict[str, Any], key: str, where: str) -> float | None:
@@ -65,18 +59,14 @@ def number(facts: dict[str, Any], key: str, where: str) -> float | None:
         return None
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     refuse(
-        (
-            value == UNKNOWN,
-            f"{where}: {key} is still to be filled in; it is a public fact (--learn buys bounds "
-            "and categories from the budget).",
-        ),
+        (value == UNKNOWN,
+         f"{where}: {key} is still to be filled in; it is a public fact (--learn buys bounds "
+         "and categories from the budget)."),
         (not plain, f"{where}: {key} must be a number; got {value!r}."),
         # NaN is none
-        (
-            not plain or not abs(value) <= sys.float_info.max,
-            f"{where}: {key} must be a finite number.",
-        ),
-    )
+        (not plain or not abs(value) <= sys.float_info.max,
+         f"{where}: {key} must be a finite number."),
+    )  # fmt: skip
     return float(value)
 
 

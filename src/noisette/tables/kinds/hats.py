@@ -60,9 +60,9 @@ class ReadAsNumber(Column):
 
     def _on_card(self, form: dict[str, Any], missing: list[Any], weights: Floats) -> dict[str, Any]:
         missing = missing + [[1.0, weights[-1].tolist()]] * self.missing_slot
-        if self.reading.moments:
-            return form | {"missing": missing, "codes": [], "days": True}
-        return form | {"missing": missing, "codes": list(number_codes(self.missing))}
+        moments = {"codes": [], "days": True}
+        codes = moments if self.reading.moments else {"codes": list(number_codes(self.missing))}
+        return form | {"missing": missing} | codes
 
 
 @dataclass(frozen=True)

@@ -141,11 +141,9 @@ class Kind:
         for key in new:
             refuse(
                 (key not in self.learns, f"{where} has no fact {key!r} to be learnt."),
-                (
-                    key in kept and key != "center",
-                    f"{where}: {key} is stated in the schema, so it stays.",
-                ),
-            )
+                (key in kept and key != "center",
+                 f"{where}: {key} is stated in the schema, so it stays."),
+            )  # fmt: skip
         full, rest = self.merge(column, kept, new)
         if not rest:
             return full

@@ -149,8 +149,7 @@ class Numeric(ReadAsNumber):
 
     def describe(self) -> str:
         """Return its bounds, curves and codes."""
-        views = (view.describe(self.reading) for view in self.views)
-        return "; also ".join(views) + self._about_missing
+        return "; also ".join(v.describe(self.reading) for v in self.views) + self._about_missing
 
     def card(self, weights: Floats) -> dict[str, Any]:
         """Return its views: a curve, moved and scaled."""
@@ -206,20 +205,14 @@ def _views(facts: dict[str, Any], where: str) -> tuple[View, ...]:
         refuse(
             (not low < high, f"{where}: low must be below high; got {low:g} and {high:g}."),
             (not math.isfinite(high - low), f"{where}: the range from low to high is too large."),
-            (
-                center is not None and not low <= center <= high,
-                f"{where}: center must lie between low and high; got {center}.",
-            ),
-            (
-                not isinstance(curve, str) or curve not in CURVES,
-                f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}.",
-            ),
-            (
-                curve == "log1p" and low < 0.0,
-                f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any "
-                "bounds).",
-            ),
-        )
+            (center is not None and not low <= center <= high,
+             f"{where}: center must lie between low and high; got {center}."),
+            (not isinstance(curve, str) or curve not in CURVES,
+             f"{where}: curve must be one of {', '.join(CURVES)}; got {curve!r}."),
+            (curve == "log1p" and low < 0.0,
+             f"{where}: curve log1p needs low >= 0; got {low:g} (signed-log1p takes any "
+             "bounds)."),
+        )  # fmt: skip
         if not np.less(*CURVES[curve](np.array([low, high]))):
             raise InvalidParameter(
                 f"{where}: low and high are too close together for curve {curve}."

@@ -115,8 +115,7 @@ class Coordinates:
         # proof: SMOOTHNESS-PRIOR
         added = [(pair.features, pair.entries(columns, cells)) for pair in pairs]
         if self.sparse:
-            used = [column for column in columns if column.features]
-            return self._sparse_rows(used, cells, added)
+            return self._sparse_rows([c for c in columns if c.features], cells, added)
         X = encode_rows(columns, cells, None)
         matrix, out = self.map.toarray(), np.empty((X.shape[0], self.map.shape[1] + 1))
         for start in range(0, X.shape[0], _ROWS):

@@ -19,11 +19,10 @@ LINES = (
 
 def curves_in(fitted: TableModel) -> tuple[ColumnCurve, ...]:
     """Return the curves of a model that predicts from the cells of a table."""
-    model = fitted.model
+    model, schema = fitted.model, fitted.schema
     if takes_tables(model):
         return model.curves()  # type: ignore[no-any-return]
-    scale = fitted.schema.row_norm
-    return curves_of(fitted.schema, np.asarray(model.coef_), _bars(fitted), scale)
+    return curves_of(schema, np.asarray(model.coef_), _bars(fitted), schema.row_norm)
 
 
 def _bars(fitted: TableModel) -> dict[str, Bars] | None:
@@ -95,11 +94,10 @@ def column_weights_in(fitted: TableModel) -> list[dict[str, Any]]:
             low, high = column.line
             each = None if bars is None else bars[curve.column].cells[0] * (high - low) / across
             found.append(_entry(curve.column, "for each 1", slope, each))
-        else:
-            found += [
+        for k, at in enumerate(curve.labels if column.line is None else ()):
+            found.append(
                 _entry(curve.column, at, curve.value[k], None if noise is None else noise[k])
-                for k, at in enumerate(curve.labels)
-            ]
+            )
         if curve.missing is not None:
             found.append(_entry(curve.column, "(missing)", curve.missing, curve.missing_deviation))
     return found

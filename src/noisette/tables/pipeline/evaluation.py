@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from noisette import _validate
-from noisette.core.adjacency import Adjacency, require_same
+from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.cells import given
 from noisette.core.ledger import Ledger
 from noisette.core.parts import summed
@@ -156,8 +156,6 @@ def _rows_and_truth(X: Any, y: Any) -> tuple[Any, Any]:
         y = given(y, _NO_TRUTH).cells()
     if is_dask(X):
         rows, truth = parted(X, y)
-        assert rows is not None
-        assert truth is not None
         count = int(summed(_as_many, rows, truth))
         X, y = rows.sized(count), truth.sized(count)
     elif is_dask(y):
@@ -176,7 +174,7 @@ def _as_many(rows: Any, truth: Any) -> int:
 def _public(unit: Unit, population: int | None, **budget: Any) -> PublicBudget:
     size = unit.size(budget["adjacency"], population)
     _validate.delta_for(budget["delta"], size)
-    public = PublicBudget(size=size, unit=unit.word, max_rows=unit.max_rows, **budget)
-    if public.grouped:  # how many rows persons have together is private, and needs no bound here
-        return public
-    return replace(public, most=unit.known(public.adjacency, population)["most"])
+    # how many rows persons have together is private, and needs no bound here
+    grouped = UNITS[unit.word].grouped
+    most = None if grouped else unit.known(budget["adjacency"], population)["most"]
+    return PublicBudget(size=size, most=most, unit=unit.word, max_rows=unit.max_rows, **budget)

@@ -8,6 +8,7 @@ rest. "None" is one of the candidates of every part; it wins where there are too
 
 import math
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,9 +73,9 @@ class LearnKnots(NumbersStep):
     def plan(self, scale: float, adjacency: Adjacency) -> Plan:
         """Return one choice for each column and level; deeper ones, of fewer rows, are sharper."""
         count = len(self.grids)
-        whole = exponential_epsilon(scale, count, adjacency)
-        levels = (Exponential(whole * math.sqrt(part)) for part in self._parts)
-        return Together(*(Repeat(Run(level), count) for level in levels))
+        each = exponential_epsilon(scale, count, adjacency) * np.sqrt(self._parts)
+        levels = map(Run, map(Exponential, each.tolist()))
+        return Together(*map(Repeat, levels, repeat(count)))
 
     @property
     def _parts(self) -> list[float]:
@@ -162,11 +163,8 @@ def most_levels(size: int | None, scale: float, columns: int, adjacency: Adjacen
     """
     if size is None:
         return _WITHOUT_SIZE
-    for levels in range(_DEEPEST, 1, -1):
-        error = NATS * rank_error(scale, columns * levels, adjacency)
-        if size / 2 ** (levels - 1) >= _ROOM * error:
-            return levels
-    return 1
+    needs = {k: NATS * rank_error(scale, columns * k, adjacency) for k in range(2, _DEEPEST + 1)}
+    return max((k for k in needs if size / 2 ** (k - 1) >= _ROOM * needs[k]), default=1)
 
 
 class PrivateKnots(NumbersTransformer):

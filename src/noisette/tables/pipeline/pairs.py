@@ -52,8 +52,9 @@ class ColumnPair(PairView):
         value = np.moveaxis(self.weights - np.array(self.centre)[:, None, None], 0, -1)
         value = value[:, :, 0] if value.shape[2] == 1 else value
         known = (self.weights != 0.0).any(axis=0)  # cells that are left out have no weight
-        forms = first.form, second.form
-        return PairSurface(self.columns, forms, at, value, self.deviation, known)
+        return PairSurface(
+            self.columns, (first.form, second.form), at, value, self.deviation, known
+        )
 
     @classmethod
     def read(cls, node: Any, schema: Schema, outputs: int) -> "ColumnPair":

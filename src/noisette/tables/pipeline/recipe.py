@@ -104,9 +104,7 @@ def recipe_for(
     levels, shares = counts * unknown / weight, counts * counted / 4.0 / weight
     if share is not None:
         total = knots + levels + shares
-        knots, levels, shares = (
-            knots * share / total, levels * share / total, shares * share / total
-        )  # fmt: skip
+        knots, levels, shares = (part * share / total for part in (knots, levels, shares))
     # fewer knots, and none in the tails, where few rows or little epsilon leave no room
     depth, tails = 2 + bisect_right(_ROWS, each), _TAILS * (each >= _TAIL_ROWS)
     if size is None:

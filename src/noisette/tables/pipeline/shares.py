@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Any, ClassVar
 
 import numpy as np
@@ -132,7 +132,7 @@ class LearnShares(Step):
             # proof: PLAN-BEFORE-LOOK
             raise InvalidData("there must be one column for each that was planned.")
         adjacency = prepared.public.adjacency
-        sums = [column.checked_sums(sample.count, sample.weights) for column in sample.data]
+        sums = list(map(methodcaller("checked_sums", sample.count, sample.weights), sample.data))
         value = np.concatenate(sums)
         # proof: HISTOGRAM
         if self.exact_pure:

@@ -34,7 +34,6 @@ MODELS = {"logistic": "logistic", "svm": "softplus", "sgd": "logistic"}
 """What ``model`` says -> its usual loss."""
 _CLASSES = ["a label of y", "another label of y"]
 """What stands in a schema for a target and classes that y will tell."""
-_FEW = 16
 _MOST_LABELS = 100
 
 
@@ -42,18 +41,6 @@ def _has_probabilities(model: Any) -> bool:
     if (model.loss or MODELS.get(model.model)) not in classifier_losses(probabilities=True):
         raise AttributeError("only models of the logistic loss have probabilities.")
     return True
-
-
-def _class_numbers(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the position of every label; few texts are compared without a list of all labels."""
-    if {classes.dtype.kind, y.dtype.kind} != {"U"} or len(classes) > _FEW:
-        return inputs.label_numbers(classes, y)
-    numbers = np.full(len(y), -1, dtype=np.intp)
-    for place, label in enumerate(classes):
-        numbers[y == label] = place
-    if (numbers < 0).any():
-        return inputs.label_numbers(classes, y)  # which refuses
-    return numbers
 
 
 class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[misc]
@@ -193,7 +180,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
                 "y holds so many labels for so few rows that it may be a quantity, and labels that "
                 "are read off y are published; if they are classes, list them with classes=[...]."
             )
-        numbers = each(partial(_class_numbers, classes), y)
+        numbers = each(partial(inputs.label_numbers, classes), y)
         summed(len, numbers)  # a label that is not listed is said before anything is charged
         return self._goal(classes, numbers, weights=public_weights(self.class_weight, classes))
 
@@ -227,8 +214,9 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
         return super()._check_public()
 
     def _last(self, training: TableTraining, public: PublicBudget) -> Recommendation | None:
-        steps = self.model == "sgd"
-        return chosen_last(training, public, self.mechanism, self.sampling, steps=steps)
+        return chosen_last(
+            training, public, self.mechanism, self.sampling, steps=self.model == "sgd"
+        )
 
     def _unnamed(self, name: str) -> dict[str, Any]:
         return {"target": name, "classes": _CLASSES}
@@ -329,6 +317,7 @@ class AdditiveClassifier(TableClassifier):
     _whole = "an additive classifier with the facts of its columns"
     _curves = True
     _models = ("logistic", "svm")
+    mechanism, loss, sampling = "auto", None, None  # no parameters here
 
     def __init__(
         self,
@@ -347,9 +336,4 @@ class AdditiveClassifier(TableClassifier):
         random_state: int | Randomness | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        super().__init__(
-            epsilon, delta, schema=schema, model=model, adjacency=adjacency, population=population,
-            classes=classes, class_weight=class_weight, test_share=test_share, share=share,
-            random_state=random_state, ledger=ledger,
-        )  # fmt: skip
-        self.pairs = pairs
+        self._keep(locals())

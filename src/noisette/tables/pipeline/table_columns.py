@@ -23,10 +23,8 @@ def evenly(grid: Grid, count: int) -> dict[str, Any]:
 
     Days have even steps: the year 1970 is no zero around which they crowd.
     """
-    assert grid.low is not None
-    assert grid.high is not None
-    ends = np.array([grid.low, grid.high])
-    wide = grid.high - grid.low > _WIDE_RANGE and not grid.dates
+    ends = np.array([grid.low, grid.high], dtype=np.float64)
+    wide = float(ends[1] - ends[0]) > _WIDE_RANGE and not grid.dates
     if wide:
         ends = np.sign(ends) * np.log1p(np.abs(ends))
     steps = np.linspace(float(ends[0]), float(ends[1]), count)

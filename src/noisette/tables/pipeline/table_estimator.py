@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, Self
 
@@ -356,7 +357,7 @@ class TableEstimator(BudgetedEstimator):
 
         """
         check_is_fitted(self, "schema_")
-        return tuple(pair.surface(self.schema_) for pair in self.pairs_)
+        return tuple(map(methodcaller("surface", self.schema_), self.pairs_))
 
     def _scores(self, X: Any) -> Floats:
         found = []

@@ -20,21 +20,10 @@ _PASSES = 60.0
 
 @dataclass(frozen=True)
 class ColumnForecast:
-    """What becomes of one column.
+    """What becomes of one column, which gives about so many features.
 
-    Attributes
-    ----------
-    name, kind : str
-        As in the schema.
-    features : int
-        How many features it gives, about.
-    matters : bool
-        Whether it can matter: a column that nothing can be told apart by is paid for in vain.
-    note : str
-        What is bought for it, and what would be worth knowing.
-    used : bool
-        Whether the schema does not leave it out.
-
+    One by which nothing can be told apart is paid for in vain: it does not matter. `note` says what
+    is bought for it and what is worth knowing, `used` that the schema does not leave it out.
     """
 
     name: str

@@ -144,7 +144,8 @@ class WholeFrame:
         """
         self.room, schema = None, self.schema
         assert schema is not None
-        entries = 1 + CELLS * pairs + sum(3 if c.reading.word else 1 for c in schema.columns)
+        numbers = sum(map(bool, map(attrgetter("reading.word"), schema.columns)))
+        entries = 1 + CELLS * pairs + len(schema.columns) + 2 * numbers
         size = 12 * entries * self.rows
         if size <= IN_MEMORY:
             return
@@ -187,11 +188,10 @@ class PartedFrame:
         """Return the frame of a table of Dask; columns that are ignored are not read."""
         if not hasattr(table, "columns"):
             raise InvalidData("a table in partitions is a dask.dataframe.DataFrame.")
-        names = [str(name) for name in table.columns]
-        check_columns(None, names, schema, (schema.target, *schema.identifiers) * target)
+        also = (schema.target, *schema.identifiers) * target
+        check_columns(None, list(map(str, table.columns)), schema, also)
         wanted = {*schema.used, *[schema.target] * target, *schema.identifiers}
         frames, *_ = parted(table[[name for name in table.columns if str(name) in wanted]])
-        assert frames is not None
         found = frames.apply(partial(_framed, schema), (), (0,))
         return cls(found.sized(int(summed(attrgetter("rows"), found))), schema)
 
@@ -211,8 +211,7 @@ class PartedFrame:
 
     def persons(self) -> Persons:
         """Return whose rows they are, not grouped yet."""
-        facts = self.schema.persons
-        assert facts is not None
+        facts: Any = self.schema.persons
         ids = self.input.apply(
             lambda frame: facts.identifiers(facts.texts_of(frame.cells(facts.column))), (), None
         )

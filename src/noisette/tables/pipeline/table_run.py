@@ -114,10 +114,11 @@ class TableRun:
     ) -> None:
         self.training, self.sample, self.prepared = training, sample, prepared
         self.public, self.schema = prepared.public, training.schema
-        self.facts: dict[str, dict[str, Any]] = {}
-        for name, grid in training.plain.items():
-            if name not in training.numbers:
-                self.facts[name] = evenly(grid, training.recipe.public_knots)
+        self.facts: dict[str, dict[str, Any]] = {
+            name: evenly(grid, training.recipe.public_knots)
+            for name, grid in training.plain.items()
+            if name not in training.numbers
+        }
         self.free = tuple(self.facts)  # they follow from public bounds
         self.levels: dict[str, ShownLevels] = {}
         self.sums: dict[str, Floats] = {}
@@ -139,18 +140,20 @@ class TableRun:
             if training.target.buys:
                 target = found.pop(0)
                 self.bounds = (target.low, target.high)
-            for name, released in zip(names, found, strict=True):
-                self.facts[name] = (
-                    {"knots": list(released.knots) or [released.median], "center": released.median}
-                    if isinstance(released, Knots)
-                    else evenly(Grid(released.low, released.high), training.recipe.public_knots)
-                )
+            self.facts |= {
+                name: {"knots": list(each.knots) or [each.median], "center": each.median}
+                if isinstance(each, Knots)
+                else evenly(Grid(each.low, each.high), training.recipe.public_knots)
+                for name, each in zip(names, found, strict=True)
+            }
         elif isinstance(step, LearnCategories):
             names = training.unknown
             data = sample.table.texts(names, sample.weights)
             self.levels = dict(zip(names, self._ran(step, data, ready, passage), strict=True))
-            for name, levels in self.levels.items():
-                self.facts[name] = {"categories": list(filter(None, levels.levels))}
+            self.facts |= {
+                name: {"categories": list(filter(None, shown.levels))}
+                for name, shown in self.levels.items()
+            }
             self.deviations |= dict.fromkeys(names, step.bar(ready)[1])
         elif isinstance(step, LearnSpikes):
             # more knots for the columns with the fewest, at numbers that many share
@@ -175,10 +178,11 @@ class TableRun:
     def _count(self, step: LearnShares, ready: PreparedStep, passage: Passage) -> None:
         """Count how rows spread over the features of columns and pairs, and over the target."""
         training, sample, known = self.training, self.sample, self.schema.by_name
-        counts = {name: levels.by_text for name, levels in self.levels.items()}
         for pair in training.used_pairs:  # the views of a pair, fixed by what was released
+            shown = (self.levels[name].by_text if name in self.levels else {} for name in pair)
             first, second = (
-                known[name].coarse(training.recipe.cells, counts.get(name, {})) for name in pair
+                known[name].coarse(training.recipe.cells, counts)
+                for name, counts in zip(pair, shown, strict=True)
             )
             self.pairs.append(PairView(pair, (first, second)))
         names = training.counted
@@ -200,7 +204,9 @@ class TableRun:
     def _blocks(self) -> list[Block]:
         """Return what is known of the features of every column, and of the cells of every pair."""
         blocks, recipe, known = [], self.training.recipe, self.schema.by_name
-        for column in filter(attrgetter("features"), self.schema.columns):
+        used = list(filter(attrgetter("features"), self.schema.columns))
+        self.names = list(map(attrgetter("name"), used))
+        for column in used:
             name, levels = column.name, self.levels.get(column.name)
             sums = (
                 self.sums[name] if levels is None else column.level_sums(levels.by_text, self.size)
@@ -269,10 +275,7 @@ class TableRun:
 
     def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
         """Return what was released, by columns and by pairs; say what released counts tell."""
-        names, width = (
-            [c.name for c in self.schema.columns if c.features],
-            len(self.schema.features),
-        )
+        names, width = self.names, len(self.schema.features)
         counts: dict[str, Any] = {**self.sums, **self.levels}
         notes = [
             unread_note(c, learnt=c.name in self.schema.learnt)
@@ -375,14 +378,10 @@ def _spreads(
     def of_target(block: Frame, part: slice) -> Spread:
         return target.spread(limits, labels[part])
 
-    return [
-        *(
-            WalkedSpread(frame.only(column.name), column.places, partial(of_column, column))
-            for column in map(schema.by_name.__getitem__, names)
-        ),
-        *(
-            WalkedSpread(frame.only(*pair.columns), pair.features, partial(of_pair, pair))
-            for pair in pairs
-        ),
-        WalkedSpread(frame.only(next(iter(frame.columns))), target.cells, of_target),
-    ]
+    found = []
+    for column in map(schema.by_name.__getitem__, names):
+        work = partial(of_column, column)
+        found.append(WalkedSpread(frame.only(column.name), column.places, work))
+    for pair in pairs:
+        found.append(WalkedSpread(frame.only(*pair.columns), pair.features, partial(of_pair, pair)))
+    return [*found, WalkedSpread(frame.only(next(iter(frame.columns))), target.cells, of_target)]

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from operator import attrgetter
 from typing import ClassVar
 
 from noisette import _validate
@@ -78,9 +79,11 @@ class TableTraining(Algorithm[PreparedTable]):
     @cached_property
     def numbers(self) -> dict[str, Grid]:
         """Those of them whose knots are bought."""
-        if not self.recipe.public_knots:
-            return self.plain
-        return {name: grid for name, grid in self.plain.items() if None in (grid.low, grid.high)}
+        return {
+            name: grid
+            for name, grid in self.plain.items()
+            if not self.recipe.public_knots or None in (grid.low, grid.high)
+        }
 
     @cached_property
     def unknown(self) -> list[str]:
@@ -90,7 +93,8 @@ class TableTraining(Algorithm[PreparedTable]):
     @cached_property
     def counted(self) -> list[str]:
         """The columns whose shares are bought: those with knots, and those of public levels."""
-        return [*self.plain, *(column.name for column in self.schema.columns if column.counted)]
+        counted = filter(attrgetter("counted"), self.schema.columns)
+        return [*self.plain, *map(attrgetter("name"), counted)]
 
     @property
     def needs_batches(self) -> bool:  # type: ignore[override]
@@ -186,9 +190,7 @@ Model = tuple[float, float, str, int, bool] | None
 
 def _scale(step: Step, share: float, scale: float, public: PublicBudget) -> float:
     """Return the step's noise for its share: of mu squared, or of epsilon where delta = 0."""
-    if public.delta > 0.0:
-        return scale / math.sqrt(share)
-    return float(scale * step.pure_cost / share)
+    return scale / math.sqrt(share) if public.delta > 0.0 else float(scale * step.pure_cost / share)
 
 
 def _noise(model: Model, scale: float, public: PublicBudget) -> ObjectiveNoise:

@@ -52,9 +52,7 @@ class TextCounts:
     def texts(self, places: Sequence[int]) -> dict[int, str]:
         """Return the texts at some places of that order."""
         wanted = set(places)
-        if not wanted:
-            return {}
-        pairs = itertools.islice(self._pairs(), max(wanted) + 1)
+        pairs = itertools.islice(self._pairs(), max(wanted, default=-1) + 1)
         return {
             k: text.decode("utf-8", "surrogatepass")
             for k, (text, _) in enumerate(pairs)

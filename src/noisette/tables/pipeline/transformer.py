@@ -156,10 +156,8 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
             notes=step.notes, proofs=trained.proofs, unit=unit, weighed=sample_weight is not None,
         )  # fmt: skip
 
-    def _weights(self, sample_weight: Any, n: int) -> Any:
-        if sample_weight is None:
-            return None
-        return inputs.vector("sample_weight", sample_weight, n, 0.0, 1.0)
+    def _weights(self, given: Any, n: int) -> Any:
+        return None if given is None else inputs.vector("sample_weight", given, n, 0.0, 1.0)
 
     # --- using it --------------------------------------------------------------------------
 
@@ -197,8 +195,7 @@ class PrivateTransformer(TransformerMixin, BudgetedEstimator):  # type: ignore[m
 
         """
         check_is_fitted(self, "released_")
-        names = inputs.column_names(self, input_features)
-        return np.asarray(self._names_out(names), dtype=object)
+        return np.array(self._names_out(inputs.column_names(self, input_features)), dtype=object)
 
 
 # --- columns of numbers, and encoders of columns --------------------------------------------------
@@ -270,9 +267,8 @@ class NumbersTransformer(EncodingTransformer):
         return inputs.numbers(self, X, reset=reset)
 
     def _known(self, step: Step) -> tuple[str, ...]:
-        if self.bounds is None:
-            return ()
-        return ("the bounds of columns, as given; values outside count as the bound",)
+        stated = "the bounds of columns, as given; values outside count as the bound"
+        return () if self.bounds is None else (stated,)
 
 
 def grids_of(bounds: Any, columns: int) -> tuple[Grid, ...]:
@@ -339,5 +335,5 @@ class RowsTransformer(PrivateTransformer):
         return checked_bound("norm_bound", self.norm_bound)
 
     def _known(self, step: Step) -> tuple[str, ...]:
-        bound = f"the norm bound {float(self.norm_bound):g} of the rows"
-        return (f"{bound}; longer rows were scaled down to it",)
+        bound = float(self.norm_bound)
+        return (f"the norm bound {bound:g} of the rows; longer rows were scaled down to it",)

@@ -76,15 +76,16 @@ class TypicalTable(TableRun):
                 sigma = step.deviation(ready.scale, self.public.adjacency)
                 self.deviations |= dict.fromkeys([*training.counted, ""], sigma)
         knots = list(map(float, range(training.target.typical_knots(training.recipe))))
-        for name in training.numbers:
-            self.facts[name] = {"knots": knots, "center": knots[len(knots) // 2]}
+        even = {"knots": knots, "center": knots[len(knots) // 2]}
+        self.facts |= dict.fromkeys(training.numbers, even)
         self.schema = training.schema.completed(self.facts, free=self.free)
-        for name in training.counted:
-            filled = self._hats if name in training.numbers else math.inf
-            self.sums[name] = size * self.schema.by_name[name].typical(filled)
+        filled = dict.fromkeys(training.numbers, self._hats)
+        self.sums = {
+            name: size * self.schema.by_name[name].typical(filled.get(name, math.inf))
+            for name in training.counted
+        }
         self._see(training.target.typical_counts(size), size)
         self.blocks = self._blocks()
-        self.names = [column.name for column in self.schema.columns if column.features]
         self.width = len(self.schema.features)
         self._play()
 
