@@ -71,14 +71,9 @@ class Ledger(LedgerBooks):
     """
 
     def __init__(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-        rule: str = "sums",
-        table: str = "",
-    ) -> None:
+        self, epsilon: float, delta: float = 0.0, *,
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE, rule: str = "sums", table: str = "",
+    ) -> None:  # fmt: skip
         if not is_text(table):
             raise InvalidParameter(_NO_TEXT)
         self._header, self._filter = _checked(epsilon, delta, adjacency, rule)
@@ -87,16 +82,10 @@ class Ledger(LedgerBooks):
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        adjacency: Adjacency | str | None = None,
-        rule: str | None = None,
-        experiment: bool | None = None,
-        table: str = "",
-    ) -> "Ledger":
+        cls, path: str | os.PathLike[str], epsilon: float | None = None,
+        delta: float | None = None, *, adjacency: Adjacency | str | None = None,
+        rule: str | None = None, experiment: bool | None = None, table: str = "",
+    ) -> "Ledger":  # fmt: skip
         """Open the ledger in the file `path`, or start it there if `epsilon` is given.
 
         Many processes may share the file, and many machines a database: the address
@@ -199,17 +188,10 @@ class Ledger(LedgerBooks):
         return not self.lasting or self._header.experiment
 
     def charge(
-        self,
-        plan: PlanLike,
-        *,
-        label: str,
-        delta: float | None = None,
-        epsilon: float | None = None,
-        resumable: bool = False,
-        seeded: bool = False,
-        unit: str = "record",
-        model: str = "",
-    ) -> Permit:
+        self, plan: PlanLike, *, label: str, delta: float | None = None,
+        epsilon: float | None = None, resumable: bool = False, seeded: bool = False,
+        unit: str = "record", model: str = "",
+    ) -> Permit:  # fmt: skip
         """Book the cost of `plan` and return the permit to draw its noise.
 
         Parameters

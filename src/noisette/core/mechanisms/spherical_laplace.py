@@ -123,9 +123,7 @@ class SphericalLaplace(AdditiveNoise):
         radius = generator.standard_gamma(dimension, size=count)
         radius *= self.noise_multiplier * unit
         if drawn.size >= BULK:
-            from noisette.core.ziggurat import (
-                lengthen,  # loads numba, as the normal numbers did
-            )
+            from noisette.core.ziggurat import lengthen  # loads numba, as the normal numbers did
 
             lengthen(drawn, radius)
             return drawn
