@@ -17,18 +17,9 @@ from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.permit import Permit
 from noisette.core.plans import LastIterate, Plan
 from noisette.core.plans.leaves import PlanLike, as_plan
-from noisette.core.storage import (
-    RESTORE,
-    Charge,
-    Drawn,
-    Draws,
-    Header,
-    LedgerBooks,
-    MemoryStore,
-    Totals,
-    is_text,
-    store_at,
-)
+from noisette.core.storage.books import LedgerBooks, is_text, store_at
+from noisette.core.storage.records import RESTORE, Charge, Drawn, Draws, Header, Totals
+from noisette.core.storage.stores import MemoryStore
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
 
 
@@ -133,12 +124,11 @@ class Ledger(LedgerBooks):
 
         """
         given = {
-            "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "rule": rule,
-            "experiment": experiment,
+            "epsilon": epsilon, "delta": delta,
+            "adjacency": None if adjacency is None else Adjacency.of(adjacency).value,
+            "rule": rule, "experiment": experiment,
         }  # fmt: skip
         known = {name: value for name, value in given.items() if value is not None}
-        if adjacency is not None:
-            known["adjacency"] = Adjacency.of(adjacency).value
         wanted = limit = None
         if epsilon is not None:
             wanted, how = _checked(**_NEW | known)  # type: ignore[arg-type]

@@ -183,9 +183,6 @@ class CountedKeys(Sequence[tuple[int, int]]):
         self._codes = codes
         self._starts = np.cumsum([1, *map(len, codes)])
 
-    def __repr__(self) -> str:
-        return "<CountedKeys>"
-
     def __len__(self) -> int:
         return int(self._starts[-1])
 

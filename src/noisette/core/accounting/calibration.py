@@ -36,14 +36,10 @@ _WIDTH = 1e-2
 
 
 def calibrate(
-    make_plan: Callable[..., PlanLike],
-    *,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-    find: Find = "noise",
+    make_plan: Callable[..., PlanLike], *, epsilon: float, delta: float,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE, find: Find = "noise",
     start: float | None = None,
-) -> float:
+) -> float:  # fmt: skip
     """Return the best parameter x for which ``make_plan(x)`` stays within (epsilon, delta).
 
     ``find="noise"`` returns the smallest noise multiplier, ``"steps"`` the largest whole number of

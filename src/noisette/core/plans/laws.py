@@ -7,7 +7,7 @@ better. All laws have K >= 1, so a search always returns something.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
 from typing import Any, ClassVar
@@ -78,9 +78,9 @@ class RunLaw(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready facts."""
-        # where the name says the shape, the constructor takes no other
-        told = (item.name for item in fields(self) if item.name in signature(type(self)).parameters)
-        return {"name": self.name, **{name: getattr(self, name) for name in told}}
+        # what the constructor takes: no shape where the name says it
+        told = {name: getattr(self, name) for name in signature(type(self)).parameters}
+        return {"name": self.name, **told}
 
     @staticmethod
     def from_dict(node: Any) -> "RunLaw":
