@@ -66,11 +66,7 @@ class _PurePair(Mirrored):
     epsilon: float
 
     checks: ClassVar[Checks] = {"epsilon": _validate.positive}
-
-    @property
-    def errors(self) -> tuple[float, float]:
-        """No tails cancel."""
-        return 0.0, ROUNDING
+    errors = 0.0, ROUNDING  # no tails cancel
 
     @property
     def support(self) -> Support:
