@@ -66,7 +66,6 @@ class _PurePair(Mirrored):
     epsilon: float
 
     checks: ClassVar[Checks] = {"epsilon": _validate.positive}
-    errors = 0.0, ROUNDING  # no tails cancel
 
     @property
     def support(self) -> Support:
@@ -86,6 +85,8 @@ class LaplacePair(_PurePair):
     P(L <= ℓ) = e^{(ℓ-ε0)/2}/2 for -ε0 <= ℓ < ε0, atoms P(L=ε0) = 1/2, P(L=-ε0) = e^{-ε0}/2; the
     pair is symmetric. Interior masses are products, so no tail loses accuracy.
     """
+
+    errors = 0.0, ROUNDING  # no tails cancel
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Interior density e^{(ℓ-ε0)/2}/4 under P plus the two atoms."""
