@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from noisette._typing import Floats
 from noisette.core.accounting.numerical.pairs import Pair
-from noisette.core.accounting.numerical.plan import Cumulant, saddle_for_delta, saddle_for_epsilon
+from noisette.core.accounting.numerical.plan import Cumulant, saddle
 from noisette.errors import InvalidParameter
 from reference.log_moments import has_log_moment, log_moment
 
@@ -104,7 +104,7 @@ class _Inversion:
 def complex_order_delta(parts: Sequence[tuple[Pair, int]], epsilon: float) -> ComplexOrderValue:
     """δ at ``epsilon`` of the composition ``[(pair, count), ...]`` in one neighbour order."""
     cumulant = Cumulant([(pair, None, count) for pair, count in parts])
-    tilt, bound = saddle_for_epsilon(cumulant, epsilon)
+    tilt, bound = saddle(cumulant, epsilon=epsilon)
     inversion = _Inversion(parts, tilt, _spread(cumulant, tilt, epsilon, bound))
     return ComplexOrderValue(inversion.delta(epsilon), inversion.error(epsilon), inversion.valid)
 
@@ -116,7 +116,7 @@ def complex_order_epsilon(parts: Sequence[tuple[Pair, int]], delta: float) -> Co
     steps); about 1 ms. ``error`` is in ε.
     """
     cumulant = Cumulant([(pair, None, count) for pair, count in parts])
-    tilt, guess = saddle_for_delta(cumulant, delta)
+    tilt, guess = saddle(cumulant, delta=delta)
     inversion = _Inversion(parts, tilt, _spread(cumulant, tilt, guess, delta))
     low, high = 0.0, max(guess, 1e-9)
     if inversion.delta(0.0) <= delta:

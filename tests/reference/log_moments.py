@@ -61,7 +61,7 @@ def _(pair: LaplacePair, s: Any) -> Complexes:
 def _(pair: SphericalLaplacePair, s: Any) -> Complexes:
     """Logarithm of ∫ e^{sL} dP by the same panels (d = 1: closed form)."""
     if pair.dimension == 1:
-        return log_moment(pair._laplace, s)
+        return log_moment(LaplacePair(pair.epsilon), s)
     z = np.asarray(s, dtype=np.complex128)
     knots, ratio, log_total = pair._shape
     theta, weight = (a.ravel() for a in _gauss(knots))

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -10,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr
 
-from noisette.core.mechanisms.gaussian_curve import gdp_delta, gdp_epsilon, gdp_log_delta, gdp_mu
+from noisette.core.mechanisms.gaussian_curve import _read, gdp_delta, gdp_epsilon, gdp_mu
 
+gdp_log_delta = partial(_read, which=1)
 MUS = np.logspace(-6, 3, 28)
 EPSILONS = np.concatenate(([0.0], np.logspace(-6, 3, 28)))
 

@@ -242,9 +242,8 @@ class Given:
     def coded(self) -> tuple[NDArray[Any], Sequence[str]]:
         """Return the place of every cell's text in a list, of which not each need occur."""
         codes: Any = self.codes
-        texts: list[str]
         if codes is not None:
-            texts = list(map(text_of, self.values))
+            texts: list[str] = list(map(text_of, self.values))
         elif self.values.dtype.kind in "biufM":
             there = slice(None) if self.gaps is None else ~self.gaps  # below a gap stands anything
             values, places = np.unique(self.values[there], return_inverse=True)

@@ -137,7 +137,5 @@ class NoiseStream:
 
     def blocks(self, count: int, most: int = 4096) -> Iterator[NDArray[np.float64]]:
         """Yield `count` vectors in blocks of at most `most`, so that memory stays constant."""
-        while count > 0:
-            size = min(count, most)
-            yield self.take(size)
-            count -= size
+        for start in range(0, count, most):
+            yield self.take(min(most, count - start))

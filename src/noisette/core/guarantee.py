@@ -302,13 +302,16 @@ class Guarantee:
             All fields, the plan and the statement.
 
         """
-        found = dict(vars(self))
-        plan = found.pop("plan")
-        for name in ("public", "proofs", "notes"):
-            found[name] = list(found[name])
+        lists = {
+            "public": list(self.public),
+            "proofs": list(self.proofs),
+            "notes": list(self.notes),
+        }
+        found = vars(self) | lists
+        del found["plan"]
         return {
             "noisette_guarantee": FORMAT, "adjacency": self.adjacency.value, **found,
-            "plan": plan.to_dict(), "statement": self.statement(),
+            "plan": self.plan.to_dict(), "statement": self.statement(),
         }  # fmt: skip
 
     def to_json(self) -> str:

@@ -17,18 +17,9 @@ from noisette.core.adjacency import UNITS, Adjacency, require_same
 from noisette.core.permit import Permit
 from noisette.core.plans import LastIterate, Plan
 from noisette.core.plans.leaves import PlanLike, as_plan
-from noisette.core.storage import (
-    RESTORE,
-    Charge,
-    Drawn,
-    Draws,
-    Header,
-    LedgerBooks,
-    MemoryStore,
-    Totals,
-    is_text,
-    store_at,
-)
+from noisette.core.storage.books import LedgerBooks, is_text, store_at
+from noisette.core.storage.records import RESTORE, Charge, Drawn, Draws, Header, Totals
+from noisette.core.storage.stores import MemoryStore
 from noisette.errors import BudgetExceeded, InvalidParameter, LedgerError, Unproven
 
 
@@ -71,14 +62,9 @@ class Ledger(LedgerBooks):
     """
 
     def __init__(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-        rule: str = "sums",
-        table: str = "",
-    ) -> None:
+        self, epsilon: float, delta: float = 0.0, *,
+        adjacency: Adjacency | str = Adjacency.REPLACE_ONE, rule: str = "sums", table: str = "",
+    ) -> None:  # fmt: skip
         if not is_text(table):
             raise InvalidParameter(_NO_TEXT)
         self._header, self._filter = _checked(epsilon, delta, adjacency, rule)
@@ -87,16 +73,10 @@ class Ledger(LedgerBooks):
 
     @classmethod
     def open(
-        cls,
-        path: str | os.PathLike[str],
-        epsilon: float | None = None,
-        delta: float | None = None,
-        *,
-        adjacency: Adjacency | str | None = None,
-        rule: str | None = None,
-        experiment: bool | None = None,
-        table: str = "",
-    ) -> "Ledger":
+        cls, path: str | os.PathLike[str], epsilon: float | None = None,
+        delta: float | None = None, *, adjacency: Adjacency | str | None = None,
+        rule: str | None = None, experiment: bool | None = None, table: str = "",
+    ) -> "Ledger":  # fmt: skip
         """Open the ledger in the file `path`, or start it there if `epsilon` is given.
 
         Many processes may share the file, and many machines a database: the address
@@ -144,12 +124,11 @@ class Ledger(LedgerBooks):
 
         """
         given = {
-            "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "rule": rule,
-            "experiment": experiment,
+            "epsilon": epsilon, "delta": delta,
+            "adjacency": None if adjacency is None else Adjacency.of(adjacency).value,
+            "rule": rule, "experiment": experiment,
         }  # fmt: skip
         known = {name: value for name, value in given.items() if value is not None}
-        if adjacency is not None:
-            known["adjacency"] = Adjacency.of(adjacency).value
         wanted = limit = None
         if epsilon is not None:
             wanted, how = _checked(**_NEW | known)  # type: ignore[arg-type]
@@ -199,17 +178,10 @@ class Ledger(LedgerBooks):
         return not self.lasting or self._header.experiment
 
     def charge(
-        self,
-        plan: PlanLike,
-        *,
-        label: str,
-        delta: float | None = None,
-        epsilon: float | None = None,
-        resumable: bool = False,
-        seeded: bool = False,
-        unit: str = "record",
-        model: str = "",
-    ) -> Permit:
+        self, plan: PlanLike, *, label: str, delta: float | None = None,
+        epsilon: float | None = None, resumable: bool = False, seeded: bool = False,
+        unit: str = "record", model: str = "",
+    ) -> Permit:  # fmt: skip
         """Book the cost of `plan` and return the permit to draw its noise.
 
         Parameters

@@ -3,10 +3,10 @@
 A secure source is AES-128 in counter mode under a key read from the operating system, behind
 NumPy's `Generator` interface (``randomgen.AESCounter``). Where the package cryptography is
 installed, long draws have the same words encrypted by OpenSSL, in a third of the time. A source is
-never copied: a forked child gets
-a fresh key before it can draw, and pickling a secure source ships a request for a new key, never
-the state. A seeded source gives the same numbers for the same seed; it refuses to be pickled or
-used after a fork, because two workers with one state would add identical noise.
+never copied: a forked child gets a fresh key before it can draw, and pickling a secure source ships
+a request for a new key, never the state. A seeded source gives the same numbers for the same seed;
+it refuses to be pickled or used after a fork, because two workers with one state would add
+identical noise.
 
 This file and ``mechanisms/`` are the only places in which noise is drawn; what a network asks for
 is drawn in ``nn/gradients/chance.py``.

@@ -7,14 +7,9 @@ from scipy.optimize import brentq
 
 
 def private_root(
-    excess: Callable[[float], float],
-    low: float,
-    high: float,
-    move: Callable[[float, int], float],
-    *,
-    xtol: float,
-    rtol: float = 2.0**-50,
-) -> float:
+    excess: Callable[[float], float], low: float, high: float,
+    move: Callable[[float, int], float], *, xtol: float, rtol: float = 2.0**-50,
+) -> float:  # fmt: skip
     """Return a number beside the root of `excess` in [low, high] at which excess <= 0 was seen.
 
     `excess` is positive where privacy is not reached and has opposite signs at both ends. The root

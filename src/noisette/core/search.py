@@ -45,7 +45,7 @@ class LentLedger(Ledger):
         plan = as_plan(plan).under(self.adjacency)
         if resumable:
             raise InvalidParameter("a run of a search cannot be resumed; leave out checkpoint.")
-        if seeded and not self._seeded:
+        if seeded:
             self._refuse_seed()
         if plan not in self._parts:
             raise PermitError(
@@ -62,6 +62,7 @@ class LentLedger(Ledger):
         return permit
 
     def _refuse_seed(self) -> None:
+        """Refuse noise from a seed in a search without one."""
         if not self._seeded:
             raise InvalidParameter(
                 "noise from a seed (random_state) in a run needs a search with that seed."

@@ -8,6 +8,7 @@ in every order.
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -168,14 +169,11 @@ def histogram(codes: Any, levels: int, adjacency: Adjacency, weights: Any = None
     return Bounded(counts, adjacency, "HISTOGRAM", l1=float(adjacency.contributions))
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class KnownCounts:
     """The counts of a column's codes 0, 1, ..., exact, from whoever has counted them."""
 
-    def __init__(self, counts: Floats) -> None:
-        self.counts = counts
-
-    def __repr__(self) -> str:
-        return "<KnownCounts>"
+    counts: Floats
 
 
 class CountedKeys(Sequence[tuple[int, int]]):
@@ -184,9 +182,6 @@ class CountedKeys(Sequence[tuple[int, int]]):
     def __init__(self, codes: Sequence[Any]) -> None:
         self._codes = codes
         self._starts = np.cumsum([1, *map(len, codes)])
-
-    def __repr__(self) -> str:
-        return "<CountedKeys>"
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -227,8 +222,6 @@ def key_counts(
 
 def _weights(weights: Any, rows: int) -> Floats:
     """Return checked weights, rounded down so that one person's still add up to at most 1."""
-    if weights is None:
-        return np.ones(rows)
     w = np.asarray(weights, dtype=np.float64)
     if w.shape != (rows,) or not ((w >= 0.0) & (w <= 1.0)).all():
         raise InvalidData("weights must be one number between 0 and 1 for each row.")

@@ -36,14 +36,10 @@ _WIDTH = 1e-2
 
 
 def calibrate(
-    make_plan: Callable[..., PlanLike],
-    *,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-    find: Find = "noise",
+    make_plan: Callable[..., PlanLike], *, epsilon: float, delta: float,
+    adjacency: Adjacency | str = Adjacency.REPLACE_ONE, find: Find = "noise",
     start: float | None = None,
-) -> float:
+) -> float:  # fmt: skip
     """Return the best parameter x for which ``make_plan(x)`` stays within (epsilon, delta).
 
     ``find="noise"`` returns the smallest noise multiplier, ``"steps"`` the largest whole number of
@@ -129,16 +125,9 @@ def _excess(cost: float, target: float) -> float:
 
 
 def _crossing(
-    cost: Callable[[float], float],
-    target: float,
-    start: float,
-    smallest: float,
-    largest: float,
-    *,
-    falling: bool,
-    precision: float = _PRECISION,
-    slope: float | None = None,
-) -> float:
+    cost: Callable[[float], float], target: float, start: float, smallest: float, largest: float,
+    *, falling: bool, precision: float = _PRECISION, slope: float | None = None,
+) -> float:  # fmt: skip
     """Return the extreme x on the private side of cost(x) = target, searched in log x.
 
     `good` always satisfies cost <= target and `bad` never does; the answer is the very x that was
@@ -243,9 +232,7 @@ def rough_epsilon(plan: PlanLike, delta: float, adjacency: Adjacency) -> float |
     slow. Under replace-one it solves ALLOCATION-R's equation for the two changes.
     """
     whole = as_plan(plan)
-    if delta == 0.0 or whole._groups > 1:
-        return None
-    if not has_allocation(counted(whole, adjacency)):
+    if delta == 0.0 or whole._groups > 1 or not has_allocation(counted(whole, adjacency)):
         return None
     if adjacency is not Adjacency.REPLACE_ONE:
         return _rough(NumericalAccountant().total(whole, adjacency), delta)

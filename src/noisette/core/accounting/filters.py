@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from noisette import _validate
+from noisette.core import by_name
 from noisette.core.accounting.base import counted
 from noisette.core.accounting.moments import log_moment
 from noisette.core.accounting.sums import GaussianAccountant
@@ -91,10 +92,8 @@ class RenyiFilter(Filter):
         # The order that allows the largest Gaussian composition within (epsilon, delta).
         best = minimize_scalar(
             lambda t: -self._limit(1.0 + math.exp(t)) / (1.0 + math.exp(t)),
-            bounds=(-12.0, 12.0),
-            method="bounded",
-            options={"xatol": 1e-10},
-        )
+            bounds=(-12.0, 12.0), method="bounded", options={"xatol": 1e-10},
+        )  # fmt: skip
         self.order = 1.0 + math.exp(float(best.x))
         self.limit = (self._limit(self.order), 0.0)
         if self.limit[0] <= 0.0:
@@ -151,6 +150,4 @@ class GaussianFilter(Filter):
         return total, 0.0
 
 
-FILTERS: dict[str, type[Filter]] = {
-    kind.name: kind for kind in (SumFilter, RenyiFilter, GaussianFilter)
-}
+FILTERS: dict[str, type[Filter]] = by_name(SumFilter, RenyiFilter, GaussianFilter)

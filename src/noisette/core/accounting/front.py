@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from noisette import _validate
+from noisette.core import by_name
 from noisette.core.accounting.base import Accountant, counted, participation
 from noisette.core.accounting.moments import MomentsAccountant, RenyiAccountant
 from noisette.core.accounting.pld import NumericalAccountant, attained
@@ -23,13 +24,10 @@ from noisette.core.plans.base import Leaf
 from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.core.roots import private_root
 
-ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
-    kind.name: kind
-    for kind in (
-        LinearAccountant, AdvancedAccountant, MomentsAccountant, RenyiAccountant,
-        GaussianAccountant, NumericalAccountant,
-    )
-}  # fmt: skip
+ACCOUNTANTS: dict[str, type[Accountant[Any]]] = by_name(
+    LinearAccountant, AdvancedAccountant, MomentsAccountant, RenyiAccountant, GaussianAccountant,
+    NumericalAccountant,
+)  # fmt: skip
 """Every accountant by its name."""
 
 _SMALLEST_DELTA = 1e-300
@@ -117,12 +115,9 @@ def _just_below(curve: Callable[[float], float], delta: float, upper: float) -> 
 
 
 def bracket(
-    plan: PlanLike,
-    *,
-    delta: float,
-    adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
+    plan: PlanLike, *, delta: float, adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
     rtol: float = 1e-3,
-) -> tuple[float, float]:
+) -> tuple[float, float]:  # fmt: skip
     """Return certified (lower, upper) bounds on the true epsilon of `plan` at `delta`.
 
     The upper bound is the promise; the lower bound says how much of it could be slack (0 where
@@ -291,12 +286,9 @@ def _delta(plan: Plan, epsilon: float, relation: Adjacency, enough: float = 0.0)
 
 
 def holds(
-    plan: PlanLike,
-    *,
-    epsilon: float,
-    delta: float,
+    plan: PlanLike, *, epsilon: float, delta: float,
     adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-) -> bool:
+) -> bool:  # fmt: skip
     """Return whether `plan` is proven to be (epsilon, delta)-private.
 
     The same bounds as those of `delta`, then `epsilon`, from the cheapest to the dearest; the first

@@ -196,11 +196,10 @@ def _exact_replace(mechanism: ObjectiveNoise, grid: Floats) -> Floats:
     if mechanism.law != "gaussian" or not proven:
         return out
     mu = 1.0 / mechanism.noise_multiplier
-    shift = mechanism.offset if mechanism.shape == "one-signed" else 0.0
-    least = mu * mu + shift
+    shift, least = mechanism.offset, 0.0
     if mechanism.shape == "self-bounded":
-        least = max(least, 2.0 * mechanism.curvature)
-    above = grid >= least
+        shift, least = 0.0, 2.0 * mechanism.curvature
+    above = grid >= max(mu * mu + shift, least)
     out[above] = stated_delta(2.0 * mu, grid[above] - shift)
     return out
 

@@ -302,13 +302,9 @@ def has_allocation(leaves: list[tuple[Leaf, int]]) -> bool:
 
 
 def shuffle_lower_epsilon(
-    batches: int,
-    noise_multiplier: float,
-    delta: float,
-    *,
-    epochs: int = 1,
+    batches: int, noise_multiplier: float, delta: float, *, epochs: int = 1,
     adjacency: Adjacency | str = Adjacency.ZERO_OUT,
-) -> float:
+) -> float:  # fmt: skip
     """Return a proved **lower** bound on epsilon of shuffled SGD with all iterates released.
 
     No accountant may report less for a shuffled loader. The data: every gradient is -C except the

@@ -254,8 +254,6 @@ class SearchPair(Mirrored, TablePair):
         middle = max(0.0, 1.0 - rest - math.fsum([*p.tolist(), *q.tolist()]))
         return LossTable(
             np.concatenate((-losses[::-1], [0.0], losses)),
-            np.concatenate((q[::-1], [middle], p)),
-            np.concatenate((p[::-1], [middle], q)),
-            rest,
-            rest,
-        )
+            np.concatenate((q[::-1], [middle], p)), np.concatenate((p[::-1], [middle], q)),
+            rest, rest,
+        )  # fmt: skip

@@ -12,7 +12,7 @@ subtracted as written. Put x = -a and y = x + mu. Since e^epsilon phi(y) = phi(x
 and -R'(t) = 1 - t R(t) = D(t) > 0, so R(x) - R(y) is the integral of D over (x, y): a sum of
 positive terms. Negative epsilon uses delta(epsilon) = 1 - e^epsilon + e^epsilon delta(-epsilon).
 
-Relative error of `gdp_delta` and of exp(`gdp_log_delta`): below 1e-12 for mu <= 1e3 and
+Relative error of delta and of exp(log delta), which `_read` returns: below 1e-12 for mu <= 1e3 and
 epsilon <= 1e3 down to delta = 1e-300. Outside it is the conditioning of the inputs themselves,
 about 1e-16 x max(epsilon/mu, mu) with x = epsilon/mu - mu/2.
 """
@@ -140,17 +140,8 @@ def _read(mu: ArrayLike, epsilon: ArrayLike, which: int) -> Floats | float:
 def gdp_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
     """Return delta(epsilon) of mu-GDP, i.e. the hockey stick of N(mu, 1) over N(0, 1).
 
-    Inputs broadcast; two scalars give a float. epsilon may be negative or infinite.
-
-    ==============  =======================================
-    edge case       delta
-    ==============  =======================================
-    mu = 0          max(0, 1 - e^epsilon)
-    mu = inf        1
-    epsilon = -inf  1
-    epsilon = inf   0 (for finite mu)
-    NaN, mu < 0     ValueError
-    ==============  =======================================
+    Inputs broadcast; two scalars give a float. epsilon may be negative or infinite; delta is
+    max(0, 1 - e^epsilon) for mu = 0, and 1 for mu = inf. NaN and mu < 0 are refused.
     """
     # proof: GDP-CURVE
     return _read(mu, epsilon, 0)
@@ -161,12 +152,6 @@ def stated_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
     # Half of the slack of the inverse functions, so that what they accept is stated within target.
     delta = np.minimum(np.asarray(_read(mu, epsilon, 0)) * (1.0 + _SLACK / 2.0), 1.0)
     return float(delta) if delta.ndim == 0 else np.asarray(delta)
-
-
-def gdp_log_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats | float:
-    """Return log delta(epsilon) of mu-GDP; finite far below the smallest double, -inf for 0."""
-    # proof: GDP-CURVE
-    return _read(mu, epsilon, 1)
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:

@@ -24,7 +24,7 @@ with k~ = k, or a little less for Gaussian noise because psi is then strictly co
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
@@ -274,7 +274,5 @@ class ObjectiveNoise(AdditiveNoise):
         self, count: int, dimension: int, unit: float, generator: np.random.Generator
     ) -> Floats:
         """Return noise vectors of the law, shape (count, dimension)."""
-        if self.law == "gaussian":
-            return self.additive.noise(count, dimension, unit, generator)
-        law = SphericalLaplace(self.noise_multiplier, self.dimension or dimension)
+        law = replace(self, dimension=self.dimension or dimension).additive
         return law.noise(count, dimension, unit, generator)

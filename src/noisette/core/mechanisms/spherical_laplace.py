@@ -49,13 +49,9 @@ class SphericalLaplace(AdditiveNoise):
 
     @classmethod
     def calibrated(
-        cls,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        dimension: int,
+        cls, epsilon: float, delta: float = 0.0, *, dimension: int,
         adjacency: Adjacency | str = Adjacency.REPLACE_ONE,
-    ) -> "SphericalLaplace":
+    ) -> "SphericalLaplace":  # fmt: skip
         """Return the least noise for (epsilon, delta) in one use; delta = 0 is pure epsilon.
 
         Parameters
@@ -123,9 +119,7 @@ class SphericalLaplace(AdditiveNoise):
         radius = generator.standard_gamma(dimension, size=count)
         radius *= self.noise_multiplier * unit
         if drawn.size >= BULK:
-            from noisette.core.ziggurat import (
-                lengthen,  # loads numba, as the normal numbers did
-            )
+            from noisette.core.ziggurat import lengthen  # loads numba, as the normal numbers did
 
             lengthen(drawn, radius)
             return drawn

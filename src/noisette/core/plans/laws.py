@@ -7,7 +7,7 @@ better. All laws have K >= 1, so a search always returns something.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
 from typing import Any, ClassVar
@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.core import by_name
 from noisette.errors import InvalidParameter
 
 LEAST_MEAN, LARGEST_MEAN = 1.0 + 1e-6, 1000.0  # nearer to 1 the rate is no longer found
@@ -77,9 +78,9 @@ class RunLaw(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON-ready facts."""
-        # where the name says the shape, the constructor takes no other
-        told = (item.name for item in fields(self) if item.name in signature(type(self)).parameters)
-        return {"name": self.name, **{name: getattr(self, name) for name in told}}
+        # what the constructor takes: no shape where the name says it
+        told = {name: getattr(self, name) for name in signature(type(self)).parameters}
+        return {"name": self.name, **told}
 
     @staticmethod
     def from_dict(node: Any) -> "RunLaw":
@@ -274,7 +275,5 @@ class PoissonRuns(RunLaw):
         return np.linspace(0.0, 1.0, count)
 
 
-LAWS: dict[str, type[Any]] = {
-    law.name: law for law in (Geometric, Logarithmic, NegativeBinomial, PoissonRuns)
-}
+LAWS: dict[str, type[Any]] = by_name(Geometric, Logarithmic, NegativeBinomial, PoissonRuns)
 """Every law of the number of runs by its name."""

@@ -18,10 +18,8 @@ class Noisy(Leaf):
     sampler: Sampler
 
     def __post_init__(self) -> None:
-        for name, value, kind in (
-            ("mechanism", self.mechanism, Mechanism),
-            ("sampler", self.sampler, Sampler),
-        ):
+        for name, kind in (("mechanism", Mechanism), ("sampler", Sampler)):
+            value = getattr(self, name)
             if not isinstance(value, kind):
                 raise InvalidParameter(
                     f"{name} must be a noisette {name}; got {type(value).__name__}."

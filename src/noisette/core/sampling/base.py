@@ -7,7 +7,7 @@ Poisson batches. What has no proof under a relation is refused with the sampler 
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -90,7 +90,7 @@ class Sampler(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Return the public parameters, for JSON."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return dict(vars(self))  # nothing but the fields, in their order
 
 
 @dataclass(frozen=True)

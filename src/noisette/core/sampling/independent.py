@@ -142,9 +142,8 @@ class RandomAllocation(Sampler):
         if adjacency is Adjacency.REPLACE_ONE:
             # proof: ALLOCATION-R
             return Participation("allocation", "ALLOCATION-R", batches=self.batches)
-        return Participation(
-            "allocation", "ALLOCATION-A", batches=self.batches
-        )  # proof: ALLOCATION-A
+        # proof: ALLOCATION-A
+        return Participation("allocation", "ALLOCATION-A", batches=self.batches)
 
     def schedule(self, size: int, randomness: Randomness) -> Iterator[Indices]:
         """Yield the bins of one epoch."""

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from noisette import _validate
 from noisette.core.storage.file import FileStore
@@ -181,10 +180,9 @@ class LedgerBooks:
         ([], {'first.ledger': True}, {'second.ledger': True})
 
         """
-        pairs = list(map(list, columns.items()))
         if not all(map(is_text, [*columns, *columns.values()])):
             raise InvalidParameter("columns must be texts: the kind of each column by its name.")
-        node = {"kind": "table", "table": self._table, "columns": pairs}
+        node = {"kind": "table", "table": self._table, "columns": list(map(list, columns.items()))}
         if not any(node.items() <= known.items() for known in self._store.notes()):
             self._store.note(node)
 
@@ -293,8 +291,7 @@ def is_text(words: object) -> bool:
 
 
 def _tables(store: Store) -> list[tuple[str, dict[str, str]]]:
-    notes: list[dict[str, Any]] = [node for node in store.notes() if node["kind"] == "table"]
-    return [(node["table"], dict(node["columns"])) for node in notes]
+    return [(n["table"], dict(n["columns"])) for n in store.notes() if n["kind"] == "table"]
 
 
 def _short(store: Store) -> str:

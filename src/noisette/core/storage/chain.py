@@ -238,7 +238,12 @@ def locked(path: Path, *, write: bool) -> Iterator[FileIO]:
             number = file.fileno()
             _held.add(number)
             try:
-                _lock(number, write, until)
+                pause = 0.0005
+                while not _try(number, write):
+                    if time.monotonic() > until:
+                        raise Busy
+                    time.sleep(pause)
+                    pause = min(2.0 * pause, 0.02)
                 # The name may have been given to another file while we waited.
                 if os.path.samestat(os.fstat(number), path.stat()):
                     yield file
@@ -299,12 +304,3 @@ else:
         _held.clear()
 
     os.register_at_fork(after_in_child=_close_in_child)
-
-
-def _lock(number: int, write: bool, until: float) -> None:
-    pause = 0.0005
-    while not _try(number, write):
-        if time.monotonic() > until:
-            raise Busy
-        time.sleep(pause)
-        pause = min(2.0 * pause, 0.02)

@@ -50,7 +50,6 @@ _SILENT = {  # when no server has answered
     "ProgrammingError": "is no address of a database; write postgresql://user@host/database#name",
 }
 
-
 # What a server answers that says no: trying again would not help.
 _REFUSED = "authentication", "does not exist", "no pg_hba.conf"
 _inherited: list[Any] = []  # connections of a parent: closing one here would end it there

@@ -232,9 +232,7 @@ class LastingStore(ABC, Generic[At]):
             raise Damaged
         return records.charge_of(first), Draws(epsilon, delta, last["holder"], drawn)
 
-    def claim(
-        self, number: int, holder: str, check: Callable[[Drawn], None] | None = None
-    ) -> Drawn:
+    def claim(self, number: int, holder: str, check: Callable[[Drawn], None] | None) -> Drawn:
         """Make `holder` the only one who may go on drawing, if `check` passes on what is gone."""
         found: list[Drawn] = []
 

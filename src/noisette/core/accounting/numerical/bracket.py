@@ -23,8 +23,7 @@ from noisette.core.accounting.numerical.plan import (
     indices,
     make_plan,
     offsets,
-    saddle_for_delta,
-    saddle_for_epsilon,
+    saddle,
 )
 from noisette.errors import InvalidParameter
 
@@ -86,13 +85,9 @@ def _merged(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 
 def _tighten(
-    orders: Sequence[Sequence[Step]],
-    rtol: float,
-    atol: float,
-    *,
-    delta: float | None = None,
-    epsilon: float | None = None,
-) -> Bracket:
+    orders: Sequence[Sequence[Step]], rtol: float, atol: float, *,
+    delta: float | None = None, epsilon: float | None = None,
+) -> Bracket:  # fmt: skip
     """Improve the orders that decide the maximum until the width is met or attempts run out."""
     if not orders:
         raise InvalidParameter("orders must hold at least one composition.")
@@ -184,19 +179,19 @@ class OrderProblem:
         cumulant = Cumulant(self.steps, cut)
         if self.epsilon is not None:
             epsilon = self.epsilon
-            tilt, delta = saddle_for_epsilon(cumulant, epsilon)
+            tilt, delta = saddle(cumulant, epsilon=epsilon)
             if attempt:
                 delta = max(min(delta, self.high), SMALLEST_DELTA)
             cut = max(cut, TAIL_SHARE * width * min(delta, 1e-6) * 1e-3)
             error = width / (1 + tilt)
         else:
             delta = self.target
-            tilt, found = saddle_for_delta(cumulant, delta)
+            tilt, found = saddle(cumulant, delta=delta)
             epsilon = min(self.high, max(found, 0.0))
             if attempt and math.isfinite(self.high):
                 near = self.low >= 0.7 * self.high
                 epsilon = (self.high + self.low) / 2 if near else self.high
-                tilt = saddle_for_epsilon(cumulant, epsilon)[0] if epsilon > 0 else tilt
+                tilt = saddle(cumulant, epsilon=epsilon)[0] if epsilon > 0 else tilt
             variance = 0.0  # of the composed loss, roughly
             for losses, p, count in cumulant.parts:
                 mean = float(p @ losses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from scipy.special import log_ndtr, ndtr
 from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.numerical.pairs import ROUNDING, Mirrored, Support, cell_sums
+from noisette.core.mechanisms.base import Checks
 from noisette.core.mechanisms.spherical_laplace_curve import bessel_k_ratio
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -41,8 +43,7 @@ class GaussianPair(Mirrored):
 
     mu: float
 
-    def __post_init__(self) -> None:
-        _validate.fields(self, mu=_validate.positive)
+    checks: ClassVar[Checks] = {"mu": _validate.positive}
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """L <= ℓ iff x <= ℓ/μ + μ/2 for x ~ Q; under P the same with x - μ."""
@@ -64,13 +65,7 @@ class _PurePair(Mirrored):
 
     epsilon: float
 
-    def __post_init__(self) -> None:
-        _validate.fields(self, epsilon=_validate.positive)
-
-    @property
-    def errors(self) -> tuple[float, float]:
-        """No tails cancel."""
-        return 0.0, ROUNDING
+    checks: ClassVar[Checks] = {"epsilon": _validate.positive}
 
     @property
     def support(self) -> Support:
@@ -90,6 +85,8 @@ class LaplacePair(_PurePair):
     P(L <= ℓ) = e^{(ℓ-ε0)/2}/2 for -ε0 <= ℓ < ε0, atoms P(L=ε0) = 1/2, P(L=-ε0) = e^{-ε0}/2; the
     pair is symmetric. Interior masses are products, so no tail loses accuracy.
     """
+
+    errors = 0.0, ROUNDING  # no tails cancel
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Interior density e^{(ℓ-ε0)/2}/4 under P plus the two atoms."""
@@ -155,14 +152,7 @@ class SphericalLaplacePair(_PurePair):
     dimension: int
 
     errors = 0.0, 2e-13  # quadrature, Bessel ratio and rounding of a log density of size up to 700
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _validate.integer("dimension", self.dimension)
-
-    @cached_property
-    def _laplace(self) -> LaplacePair:
-        return LaplacePair(self.epsilon)
+    checks: ClassVar[Checks] = {**_PurePair.checks, "dimension": _validate.integer}
 
     @cached_property
     def _shape(self) -> tuple[Floats, float, float]:
@@ -194,7 +184,7 @@ class SphericalLaplacePair(_PurePair):
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Gauss panels cut at the requested edges; shared nodes for P and Q."""
         if self.dimension == 1:
-            return self._laplace.cells(edges)
+            return LaplacePair(self.epsilon).cells(edges)
         e = np.asarray(edges, dtype=np.float64)
         panels, ratio, log_total = self._shape
         cut = np.arcsin(np.clip(e / self.epsilon, -1.0, 1.0))

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.core.mechanisms.base import Checks
 
 ROUNDING = 2.0**-50  # allowance for the relative error of one special-function value
 LARGEST_LOSS = 690.0  # e^690 is still a finite double; larger losses are charged as infinite
@@ -48,6 +49,11 @@ class Pair(ABC):
 
     pinned: ClassVar[bool] = False
     is_lattice: ClassVar[bool] = False
+    checks: ClassVar[Checks] = {}
+    """What returns the value of a field, or refuses it."""
+
+    def __post_init__(self) -> None:
+        _validate.fields(self, **self.checks)
 
     @abstractmethod
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:

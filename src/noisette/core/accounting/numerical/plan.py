@@ -7,7 +7,7 @@ Every number here may be wrong without harming a guarantee: the certificates of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -103,13 +103,6 @@ class Cumulant:
             total += count * (top + np.log(a @ p))
         return total
 
-    def bound(self, t: Floats) -> Floats:
-        """K(t) and the log of max_u (1-u)u^t: the factor from the t-th moment to δ.
-
-        (Canonne et al. 2020.)
-        """
-        return self(t) + (t * np.log(t / (t + 1)) - np.log1p(t))
-
 
 @dataclass(frozen=True)
 class LatticePlan:
@@ -125,38 +118,30 @@ class LatticePlan:
     cut: float  # P-mass that may be charged as infinite loss, over all steps
 
 
-def saddle_for_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
-    """Smallest tilt whose moment bound on ε is within 1 % of the best, and that bound."""
-    return _saddle(lambda t: (cumulant.bound(t) - math.log(delta)) / t, 0.01)
+def saddle(
+    cumulant: Cumulant, *, delta: float | None = None, epsilon: float = 0.0
+) -> tuple[float, float]:
+    """Tilt of the best moment bound, and that bound: on ε at ``delta``, or on δ at ``epsilon``.
 
-
-def saddle_for_epsilon(cumulant: Cumulant, epsilon: float) -> tuple[float, float]:
-    """Tilt with the best moment bound on δ at ``epsilon``, and that bound (at most 1)."""
-    tilt, log_delta = _saddle(lambda t: cumulant.bound(t) - t * epsilon, 0.0)
-    return tilt, math.exp(min(max(log_delta, -690.0), 0.0))
-
-
-def _saddle(bounds: Callable[[Floats], Floats], slack: float) -> tuple[float, float]:
-    """Smallest tilt whose bound is the least up to a relative ``slack``, and the least bound."""
+    On ε it is the smallest tilt within 1 % of the best; a bound on δ is at most 1.
+    """
     t = _TILTS
     for _ in range(2):
-        bound = bounds(t)
+        # with the log of max_u (1-u)u^t, the factor from the t-th moment to δ (Canonne et al. 2020)
+        bound = cumulant(t) + (t * np.log(t / (t + 1)) - np.log1p(t))
+        bound = bound - t * epsilon if delta is None else (bound - math.log(delta)) / t
         best = int(np.argmin(bound))
-        first = int(np.argmax(bound <= bound[best] + slack * abs(bound[best])))
+        slack = 0.0 if delta is None else 0.01 * abs(bound[best])
+        first = int(np.argmax(bound <= bound[best] + slack))
         tilt, least = float(t[first]), float(bound[best])
         t = np.geomspace(t[max(first - 1, 0)], t[min(best + 1, len(t) - 1)], 12)
-    return tilt, least
+    return tilt, math.exp(min(max(least, -690.0), 0.0)) if delta is None else least
 
 
 def make_plan(
-    steps: Sequence[Step],
-    cumulant: Cumulant,
-    saddle: float,
-    epsilon: float,
-    delta: float,
-    error: float,
-    cut: float,
-) -> LatticePlan:
+    steps: Sequence[Step], cumulant: Cumulant, saddle: float, epsilon: float, delta: float,
+    error: float, cut: float,
+) -> LatticePlan:  # fmt: skip
     """Window and step so that each bound is off by about ``error`` / 2 in ε.
 
     The two lattices change the variance of one loss by +h²/6 and -h²/12, which moves ε by

@@ -14,6 +14,7 @@ from noisette import _validate
 from noisette._typing import Floats
 from noisette.core.accounting.numerical.noise_pairs import gaussian_cells
 from noisette.core.accounting.numerical.pairs import ROUNDING, Mirrored, OnBase, Pair, Support
+from noisette.core.mechanisms.base import Checks
 from noisette.errors import InvalidParameter
 
 
@@ -30,8 +31,7 @@ class PoissonSampled(OnBase):
     base: Pair
     rate: float
 
-    def __post_init__(self) -> None:
-        _validate.fields(self, rate=_validate.rate)
+    checks: ClassVar[Checks] = {"rate": _validate.rate}
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """L' <= e iff e^L <= y = 1 + (e^e - 1)/q; edges with y < 0 lie below every loss."""
@@ -82,8 +82,7 @@ class PoissonReplace(Mirrored):
     rate: float
     noise_multiplier: float
 
-    def __post_init__(self) -> None:
-        _validate.fields(self, rate=_validate.rate, noise_multiplier=_validate.positive)
+    checks: ClassVar[Checks] = {"rate": _validate.rate, "noise_multiplier": _validate.positive}
 
     def cells(self, edges: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Gaussian cells at the preimages of the edges."""
@@ -133,9 +132,10 @@ class SymmetrisedSample(Mirrored, OnBase):
     rate: float
 
     pinned: ClassVar[bool] = True  # the atom at 0 must sit on the lattice
+    checks: ClassVar[Checks] = PoissonSampled.checks
 
     def __post_init__(self) -> None:
-        _validate.fields(self, rate=_validate.rate)
+        super().__post_init__()
         if self.base.swapped() != self.base:
             raise InvalidParameter(f"base must be symmetric under swapping; got {self.base!r}.")
 
