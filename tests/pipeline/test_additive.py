@@ -55,7 +55,7 @@ def test_the_plan_is_that_of_public_facts_and_within_the_budget(fitted: Additive
     assert list(planned.plan.leaves()) == list(fitted.privacy_.plan.leaves())
     assert planned.epsilon <= EPSILON
     assert [step.name for step in planned.steps] == [
-        "knots", "spikes", "levels", "shares", "weights",
+        "knots", "spikes", "levels", "shares", "weights", "calibration",
     ]  # fmt: skip
     assert sum(step.part for step in planned.steps) == pytest.approx(1.0)
     # What is charged does not depend on how many columns turn out to be hollow.

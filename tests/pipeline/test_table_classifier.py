@@ -59,7 +59,7 @@ def test_one_charge_pays_for_everything(relation: str) -> None:
     leaves = [leaf.mechanism for leaf, _ in plan.leaves()]  # type: ignore[attr-defined]
     kinds = [type(each) for each in leaves]
     assert kinds.count(GaussianThreshold) == 1
-    assert kinds.count(Gaussian) == 2  # shares, and where the solver stopped
+    assert kinds.count(Gaussian) == 3  # shares, where the solver stopped, and scores
     assert kinds.count(Exponential) >= 2
     proofs = {each.proof for each in seen.bounded}
     assert {"QUANTILE-TREE", "CATEGORY-THRESHOLD", "HISTOGRAM"} <= proofs

@@ -43,7 +43,13 @@ def test_a_forecast_has_the_plan_that_is_charged() -> None:
     model.fit(X, y)
     assert shown.plan.under("replace-one") == model.privacy_.plan
     assert shown.epsilon == epsilon_of(shown.plan, delta=1e-6, adjacency="replace-one") <= 2.0
-    assert [step.name for step in shown.steps] == ["knots", "levels", "shares", "weights"]
+    assert [step.name for step in shown.steps] == [
+        "knots",
+        "levels",
+        "shares",
+        "weights",
+        "calibration",
+    ]
     assert sum(step.part for step in shown.steps) == pytest.approx(1.0)
     assert all(step.epsilon < shown.epsilon for step in shown.steps)
     assert 0.5 * shown.features < len(model.schema_.features) < 2.0 * shown.features
@@ -77,7 +83,7 @@ def test_parts_and_lone_epsilons_are_those_of_the_plan() -> None:
 def test_pure_parts_add_up_in_epsilon() -> None:
     known = {"n": {"kind": "numeric", "low": 0, "high": 9}, "m": "numeric"}
     shown = planned(20_000, known, 2.0, 0.0)
-    assert [step.name for step in shown.steps] == ["knots", "shares", "weights"]
+    assert [step.name for step in shown.steps] == ["knots", "shares", "weights", "calibration"]
     assert sum(step.epsilon for step in shown.steps) == pytest.approx(shown.epsilon, rel=1e-6)
     for step in shown.steps:
         assert step.epsilon == pytest.approx(step.part * shown.epsilon, rel=1e-6)

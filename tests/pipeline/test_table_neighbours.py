@@ -26,6 +26,7 @@ from noisette.tables.pipeline import (
     recipe,
     table_estimator,
 )
+from noisette.tables.pipeline.finishing import SCORE_CELLS
 from noisette.tables.pipeline.table_run import TableSample
 
 COLUMNS = {
@@ -186,7 +187,7 @@ def compare(first: Watcher, second: Watcher, shared: int) -> dict[str, float]:
     ):
         proof = one[0].proof
         found[proof] = max(found.get(proof, 0.0), ratio(one, two, keys))
-        if proof == "HISTOGRAM":
+        if proof == "HISTOGRAM" and one[0].dimension != SCORE_CELLS:
             found["shares"] = ratio(one, two, keys)  # the last of them: columns, pairs and labels
     ((loss, X, y, facts),), ((same, X2, y2, others),) = first.solved, second.solved
     assert (loss, facts) == (same, others)

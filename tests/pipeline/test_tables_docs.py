@@ -30,3 +30,4 @@ def test_the_parts_of_the_page_are_those_of_the_recipe() -> None:
     assert f"about {100 * recipe.levels:.0f} %" in rows["levels"]
     assert f"rest of {100 * (recipe.levels + recipe.shares):.0f} %" in rows["shares"]
     assert f"| {100 * recipe.model:.0f} % |" in rows["weights"]
+    assert f"| {100 * recipe.calibration:.0f} % |" in rows["calibration"]

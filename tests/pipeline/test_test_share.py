@@ -137,7 +137,13 @@ def test_it_is_saved_with_the_model(tmp_path: Any) -> None:
 def test_the_plan_is_shown_before_and_bad_shares_are_refused() -> None:
     shown = model().plan(3000)
     assert isinstance(shown.plan, Parallel)
-    assert [step.name for step in shown.steps] == ["knots", "levels", "shares", "weights"]
+    assert [step.name for step in shown.steps] == [
+        "knots",
+        "levels",
+        "shares",
+        "weights",
+        "calibration",
+    ]
     table, ill = people(100)
     for share in (0.0, 1.0, 2.0, "x"):
         with pytest.raises(InvalidParameter, match="test_share"):

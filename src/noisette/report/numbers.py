@@ -51,6 +51,7 @@ _RELEASED = {
     "levels": "levels that nobody listed",
     "shares": "how the rows spread over features and labels",
     "weights": "the weights of the model",
+    "calibration": "people by label and score",
 }
 _UP = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -217,10 +218,13 @@ def steps_of(plan: Plan, delta: float, adjacency: Adjacency) -> list[StepCost]:
         mechanism: Any = getattr(leaf, "mechanism", None)
         # What hides where the solver stopped, the last leaf, belongs to the weights.
         name = "weights" if "weights" in groups else _NAMES.get(kind, "shares")
+        if objective and len(groups.get("weights", ())) == 2:
+            name = "calibration"
         if name == "shares" and "shares" in groups and not objective:
             name = "weights"  # of another algorithm, which comes behind the shares
         elif name == "shares" and objective and "spikes" not in groups:
-            name = "spikes" if kinds.count(Gaussian) > 2 else "shares"
+            before = kinds[: kinds.index(ObjectiveNoise)]
+            name = "spikes" if before.count(Gaussian) > 1 else "shares"
         # What it takes of the budget, in the unit in which that was shared out.
         if delta == 0.0:
             size = mechanism.pure_epsilon(adjacency)

@@ -93,6 +93,8 @@ MEANINGS: dict[str, str] = {
     "the exact one.",
     "SMOOTHNESS-PRIOR": "Weights of neighbours may be expected to be alike, by a public change of "
     "coordinates; rows are cut after it.",
+    "FINISHING": "What is done to released weights costs nothing; people counted by label and "
+    "score add at most 1 each.",
     "PAIR-CELLS": "The cells of a pair of columns count as one column, however many there are.",
     "COMPOSE": "How the privacy costs of several steps add up.",
     "NN-INDEPENDENCE": "No record can reach what is computed for another one.",

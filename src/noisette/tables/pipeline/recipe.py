@@ -30,6 +30,9 @@ _FINE_KNOTS = 32
 # number in a pair whose knots are bought, and with knots for free, shared by the pairs.
 _PAIRS_FROM, _EACH_PAIR, _BOUGHT_CELLS, _FREE_CELLS = 1_500, 1_000, 9, 32
 _KNOTS, _COUNTS, _PURE_COUNTS = 0.08, 0.10, 0.07  # of the budget
+# Scores are counted by label from so many rows times mu (or epsilon) on: below, noise would drown
+# what is known of their slope already.
+_CALIBRATION, _CALIBRATED_FROM, _PURE_CALIBRATED_FROM = 0.04, 300, 10_000
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class TableRecipe:
     tail: float = 0.01  # of a number to predict: the share beyond each limit that is bought,
     bent: float = 0.1  # and the part of epsilon that the determinant may cost
     spikes: float = 0.0  # part of the budget for numbers that many share, where knots are few
+    calibration: float = 0.0  # part of the budget for counts of scores by label
     cells: int = 0  # how many knots a number has in a pair of columns; 0 leaves pairs out
     together: float = 1.0  # the prior variance of a pair's cell, in units of a feature's
     rare_cells: float = 0.002  # the share below which a cell is left out
@@ -65,7 +69,8 @@ class TableRecipe:
     @property
     def model(self) -> float:
         """The part of the budget that is left for the model."""
-        return 1.0 - self.knots - self.levels - self.shares - self.spikes
+        bought = self.knots + self.levels + self.shares + self.spikes + self.calibration
+        return 1.0 - bought
 
 
 def recipe_for(
@@ -119,6 +124,13 @@ def recipe_for(
             recipe, floor=0.3, room=1.0, signal=1.0, slack=1.0, rare=0.01,
             public_knots=_PUBLIC_KNOTS, truncated=True,
         )  # fmt: skip
+    if (
+        not numbers
+        and share is None
+        and (rows * public.epsilon if pure else strength)
+        >= (_PURE_CALIBRATED_FROM if pure else _CALIBRATED_FROM)
+    ):
+        recipe = replace(recipe, calibration=_CALIBRATION)
     if numbers:
         many = _FINE_KNOTS if curves else _MANY
         free = many if strength >= _ENOUGH else _PUBLIC_KNOTS

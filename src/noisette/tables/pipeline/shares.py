@@ -144,6 +144,15 @@ class LearnShares(Step):
         return tuple(np.split(passage.release(bounded), np.cumsum(list(map(len, sums)))[:-1]))
 
 
+@dataclass(frozen=True)
+class LearnCalibration(LearnShares):
+    """Release how people of each label spread over the scores of the released model."""
+
+    name: ClassVar[str] = "calibration"
+    summary: ClassVar[str] = "people by label and score, for slope and intercept"
+    says: ClassVar[str] = "Each count of people gets noise of about {0:.3g} rows."
+
+
 # --- single numbers that many people share ----------------------------------------------------
 
 # Deviations of the noise: between the knots, where numbers are, few empty candidates pass; beyond

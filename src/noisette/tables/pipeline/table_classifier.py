@@ -309,7 +309,7 @@ class AdditiveClassifier(TableClassifier):
     ['age', 'ward']
     >>> model.predict(table).shape, model.predict_proba(table).shape
     ((4000,), (4000, 2))
-    >>> model.decision_function(table).shape, model.plan(4000).steps[-1].name
+    >>> model.decision_function(table).shape, model.plan(4000).steps[-2].name
     ((4000,), 'weights')
 
     """

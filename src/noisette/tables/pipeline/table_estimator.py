@@ -37,7 +37,7 @@ from noisette.tables.pipeline.recipe import recipe_for
 from noisette.tables.pipeline.table_columns import unread_in
 from noisette.tables.pipeline.table_forecast import table_forecast
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
-from noisette.tables.pipeline.table_run import FittedTable, TableSample
+from noisette.tables.pipeline.table_run import FittedTable, TableSample, table_scores
 from noisette.tables.pipeline.table_training import TableTraining
 from noisette.tables.pipeline.table_words import spent
 from noisette.tables.pipeline.target import Goal, NumberTarget, Target
@@ -362,12 +362,6 @@ class TableEstimator(BudgetedEstimator):
     def _scores(self, X: Any) -> Floats:
         found = []
         for _, block in Frame.of(X, self.schema_).blocks():
-            rows = block.encode(self.schema_, cut=False)
-            scores = np.asarray(rows @ self.coef_.T, dtype=np.float64)
-            added: Any = np.float64(0.0)
-            for pair in self.pairs_:
-                places, values = pair.entries(self.schema_.columns, block.columns)
-                weights = pair.weights.reshape(len(pair.weights), -1)
-                added = added + np.einsum("onk,nk->no", weights[:, places], values)
-            found.append(scores + added.reshape(scores.shape) if self.pairs_ else scores)
+            scores = table_scores(block, self.schema_, np.atleast_2d(self.coef_), self.pairs_)
+            found.append(scores.reshape(-1, *self.coef_.shape[:-1]))
         return np.asarray(np.concatenate(found) + self.intercept_)

@@ -52,8 +52,9 @@ def table_forecast(training: TableTraining, prepared: PreparedTable, rows: int) 
     epsilon = accounting.epsilon(prepared.plan, delta=public.delta, adjacency=public.adjacency)
     costs = steps_of(prepared.plan, public.delta, public.adjacency)
     said = [step.expected(ready) for step, ready in prepared.steps]
-    said.append(
-        f"Each weight gets noise of {sure} {noise:.2g}; a typical weight is about {weight:.2g}."
+    said.insert(
+        len(said) - training.calibrated,
+        f"Each weight gets noise of {sure} {noise:.2g}; a typical weight is about {weight:.2g}.",
     )
     dense = rows * (width + 1) * (0.15 if is_wide(rows, width) else 2.0)
     return Forecast(

@@ -13,6 +13,7 @@ from operator import attrgetter, getitem
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 
 from noisette._typing import Floats
@@ -33,12 +34,21 @@ from noisette.tables.pipeline.bars import Bars, bars_of
 from noisette.tables.pipeline.bounds import LearnBounds
 from noisette.tables.pipeline.categories import LearnCategories, ShownLevels
 from noisette.tables.pipeline.coordinates import Block, Coordinates, coordinates
+from noisette.tables.pipeline.finishing import (
+    SCORE_CELLS,
+    best_slope,
+    finished_cells,
+    mean_for,
+    score_cells,
+    slope_and_shift,
+)
 from noisette.tables.pipeline.knots import Knots, LearnKnots
 from noisette.tables.pipeline.last import expanded, run_last
 from noisette.tables.pipeline.pair_cells import PairView, filled_cells, kernel
 from noisette.tables.pipeline.pairs import ColumnPair
 from noisette.tables.pipeline.shares import (
     NOBODY,
+    LearnCalibration,
     LearnShares,
     LearnSpikes,
     Spread,
@@ -50,7 +60,13 @@ from noisette.tables.pipeline.shares import (
 from noisette.tables.pipeline.step import PreparedStep, Sample, Step
 from noisette.tables.pipeline.table_columns import evenly, nearly_none, unread_note
 from noisette.tables.pipeline.table_rows import PartedFrame, WholeFrame
-from noisette.tables.pipeline.target import Limits, Target, TargetCounts
+from noisette.tables.pipeline.target import (
+    LabelTarget,
+    Limits,
+    NumberTarget,
+    Target,
+    TargetCounts,
+)
 
 if TYPE_CHECKING:
     from noisette.tables.pipeline.table_training import PreparedTable, TableTraining
@@ -104,6 +120,29 @@ class FittedTable:
     bounds: tuple[float, float] = (-1.0, 1.0)
     bars: dict[str, Bars] | None = None
     pairs: tuple[ColumnPair, ...] = ()
+    mean: float = 0.0
+    width: float = 1.0
+    """Of the scores of people, as far as released numbers tell."""
+
+    def times(self, slope: float, shift: float) -> "FittedTable":
+        """Return the model with scores further from their mean, and this moved."""
+        bars = self.bars and {name: each.times(slope) for name, each in self.bars.items()}
+        return replace(
+            self, coef=slope * self.coef, bars=bars, mean=self.mean + shift,
+            intercept=self.mean + shift + slope * (self.intercept - self.mean),
+            pairs=tuple(pair.times(slope) for pair in self.pairs),
+        )  # fmt: skip
+
+
+def table_scores(frame: Frame, schema: Schema, coef: Floats, pairs: Sequence[ColumnPair]) -> Floats:
+    """Return what columns and pairs add to each output, for every row by itself to the bit."""
+    # A dense product rounds a row by how many there are, a sparse one adds row by row.
+    found = sparse.csr_matrix(frame.encode(schema, cut=False)) @ coef.T
+    for pair in pairs:
+        places, values = pair.entries(schema.columns, frame.columns)
+        weights = pair.weights.reshape(len(pair.weights), -1)
+        found = found + np.einsum("onk,nk->no", weights[:, places], values)
+    return np.asarray(found, dtype=np.float64)
 
 
 class TableRun:
@@ -271,7 +310,37 @@ class TableRun:
             bend = self.size * float(_WEIGHTS @ (p * (1.0 - p)) / _WEIGHTS.sum())
         firm = bend * np.where(held > coords.doubt, held, 0.0) + public.ridge
         bars = bars_of(coords, blocks, theta, np.asarray((push / firm) ** 2))
-        return self._fitted(*coords.back(theta), bars)
+        coef, intercept = coords.back(theta)
+        if isinstance(training.target, NumberTarget):
+            return self._fitted(coef, intercept, bars)
+        shares = training.target.shares(self.counts)
+        coef, bars = finished_cells(
+            coords, blocks, theta, coef, bars, size=self.size, ridge=public.ridge, push=push,
+            shares=shares, pure=self.public.delta == 0.0,
+        )  # fmt: skip
+        fitted = self._fitted(coef, intercept, bars)
+        if not training.target.has_odds or coords.sparse:
+            return fitted
+        slope = best_slope(coords, theta[0, :-1], seen.bend, public.ridge, push)
+        mean, spread = float(theta[0, -1]) * coords.bias, math.sqrt(max(variance, 1e-4))
+        fitted = replace(fitted, mean=mean, width=slope * spread)
+        return fitted.times(slope, mean_for(mean, spread, slope * spread) - mean)
+
+    def corrected(
+        self, fitted: FittedTable, step: LearnCalibration, ready: PreparedStep, passage: Passage
+    ) -> FittedTable:
+        """Count people by label and score, and correct slope and intercept by these counts."""
+        # proof: FINISHING
+        target = self.training.target
+        assert isinstance(target, LabelTarget)
+        data = self.sample.table.spreads(
+            partial(_scored, fitted), self.sample.weights, self.sample.labels
+        )
+        (counts,) = self._ran(step, data, ready, passage)
+        deviation = step.deviation(ready.scale, self.public.adjacency)
+        factors, shares = target.factors(self.counts), np.maximum(self.counts.sums, 1.0)
+        weight = float(factors @ shares / shares.sum())
+        return fitted.times(*slope_and_shift(counts, deviation, factors, weight, fitted.width))
 
     def _fitted(self, coef: Floats, intercept: Floats, bars: list[Bars] | None) -> FittedTable:
         """Return what was released, by columns and by pairs; say what released counts tell."""
@@ -349,6 +418,18 @@ def push_of(public: Public, noise: ObjectiveNoise) -> float:
     """Return the deviation of the noise in the gradient, along any direction."""
     z = noise.noise_multiplier * public.gradient_bound
     return z if noise.law == "gaussian" else z * math.sqrt(public.features + 1.0)
+
+
+def _scored(fitted: FittedTable, frame: Frame, labels: Any) -> list[Any]:
+    """Return what people add to the cells of residuals and curvature."""
+
+    def spread(block: Frame, part: slice) -> Spread:
+        # proof: ROW-LOCAL
+        scores = table_scores(block, fitted.schema, fitted.coef, fitted.pairs) + fitted.intercept
+        cells = score_cells(scores[:, 0], labels[part], fitted.mean, fitted.width)
+        return Spread.of_rows(cells, SCORE_CELLS)
+
+    return [WalkedSpread(frame, SCORE_CELLS, spread)]
 
 
 def _cells(grids: dict[str, Grid], frame: Frame) -> list[Any]:

@@ -5,7 +5,9 @@
 2. The levels of categorical columns that nobody listed (CATEGORY-THRESHOLD).
 3. Now every column has public features. How rows spread over them, and over the labels (HISTOGRAM;
    a number lies between two of them): this gives centres, scales and the intercept's start.
-4. The model, by objective perturbation in those coordinates (OBJECTIVE-PERTURBATION).
+4. The model, by objective perturbation in those coordinates (OBJECTIVE-PERTURBATION). What is known
+   of its noise finishes the weights (FINISHING).
+5. Where public facts leave room, people by label and score (HISTOGRAM), for slope and intercept.
 
 The noise of every step follows from the plan alone. Which features there are, their coordinates,
 the norm bound and the regularisation follow from released numbers (PLAN-BEFORE-LOOK).
@@ -37,7 +39,7 @@ from noisette.tables import Schema
 from noisette.tables.pipeline.categories import LearnCategories, keys_of
 from noisette.tables.pipeline.last import model_facts
 from noisette.tables.pipeline.recipe import TableRecipe
-from noisette.tables.pipeline.shares import LearnShares
+from noisette.tables.pipeline.shares import LearnCalibration, LearnShares
 from noisette.tables.pipeline.step import PreparedStep, Step
 from noisette.tables.pipeline.table_run import FittedTable, TableRun, TableSample
 from noisette.tables.pipeline.target import Target
@@ -107,7 +109,7 @@ class TableTraining(Algorithm[PreparedTable]):
         return self.pairs if self.recipe.cells else ()
 
     def steps(self, public: PublicBudget) -> Iterator[tuple[Step, float]]:
-        """Yield the steps before the model, in order, each with its part of the budget."""
+        """Yield the steps around the model, in order, each with its part of the budget."""
         recipe = self.recipe
         yield from self.target.number_steps(tuple(self.numbers.values()), recipe)
         if self.unknown:
@@ -116,6 +118,13 @@ class TableTraining(Algorithm[PreparedTable]):
             yield LearnCategories(len(self.unknown), atoms, keys_of(public)), recipe.levels
         columns = len(self.counted) + len(self.used_pairs) + 1
         yield LearnShares(columns, exact_pure=public.delta == 0.0), recipe.shares
+        if self.calibrated:
+            yield LearnCalibration(1, exact_pure=public.delta == 0.0), recipe.calibration
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether scores are counted by label, behind the model."""
+        return bool(self.recipe.calibration) and self.target.has_odds and self.last is None
 
     def prepare(self, public: PublicBudget) -> PreparedTable:
         """Return all steps and the model in one plan with the least noise for the budget.
@@ -157,7 +166,7 @@ class TableTraining(Algorithm[PreparedTable]):
         for bound in (1.0, 30.0):  # scaling rows scales the problem, so two lengths stand for all
             facts_of_model = self._facts(public, 1000, bound, k * (1.0 + 1e-6))
             check_solve(facts_of_model, _noise(model, scale, public))
-        proofs = ["PERSON-MEAN"] * public.grouped + proofs
+        proofs = ["PERSON-MEAN"] * public.grouped + proofs + ["FINISHING"]
         plan = _plan(steps, model, public, scale)
         return PreparedTable(public, plan, tuple(proofs), tuple(prepared), k)
 
@@ -178,6 +187,11 @@ class TableTraining(Algorithm[PreparedTable]):
         work = TableRun(self, sample, prepared)
         first = 0
         for step, ready in prepared.steps:
+            if isinstance(
+                step, LearnCalibration
+            ):  # behind the model, and what hides where it stopped
+                fitted = work.model(passage.after(first))
+                return work.corrected(fitted, step, ready, passage.after(first + 2))
             work.learn(step, ready, passage.after(first))
             first += len(list(ready.plan.leaves()))
         return work.model(passage.after(first))
@@ -211,7 +225,9 @@ def _plan(
     ]
     if model is not None:
         hiding = Gaussian(scale / math.sqrt(_HIDING)) if public.delta > 0.0 else None
-        leaves += [Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))]
+        own = [Run(_noise(model, scale, public)), Run(hiding or LaplaceVector(scale / 1e-3))]
+        behind = sum(isinstance(step, LearnCalibration) for step, _ in steps)
+        leaves[len(leaves) - behind : len(leaves) - behind] = own
     return Together(*leaves) if len(leaves) > 1 else leaves[0]
 
 

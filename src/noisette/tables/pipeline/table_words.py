@@ -26,6 +26,7 @@ def spent(training: TableTraining, *, pure: bool) -> tuple[str, ...]:
         (recipe.spikes, "single numbers that many people share"),
         (recipe.levels, f"the levels of {_columns(len(training.unknown))} that nobody listed"),
         (recipe.shares, "how the rows spread over features and labels"),
+        (recipe.calibration * training.calibrated, "people by label and score"),
     ]
     went = [f"{percent(part)} went to {what}" for part, what in parts if part]
     unit = "epsilon" if pure else "mu squared, the unit in which such costs add up"
@@ -78,6 +79,8 @@ def done(model: Any) -> str:
         low, high = model.target_bounds_
         words.append(f"the target counts between {low:g} and {high:g}")
     words.append(f"centres and scales come from noisy counts ({parts['shares']})")
+    if "calibration" in parts:
+        words.append(f"slope and intercept from noisy counts of scores ({parts['calibration']})")
     return f"{', '.join(words)}; the weights got the remaining {parts['weights']}"
 
 
@@ -97,6 +100,7 @@ def cost_rows(model: Any) -> list[tuple[str, str, str, str]]:
         "levels": f"{sum(categories)} levels of {_columns(len(categories))} that enough people "
         "share",
         "shares": "noisy counts of the rows at each knot, level and label: centres and scales",
+        "calibration": "noisy counts of people by label and score: slope and intercept",
         "weights": f"{model.coef_.size} weights and the intercept"
         + (f" for {labels} labels" if labels > 2 else ""),
     }

@@ -37,6 +37,7 @@ _SLOTS = 2  # columns in which numbers that many people share are looked for
 _QUADRATIC = 0.7  # of the rows have residuals below the threshold of the loss
 _LEAST_SPREAD = 0.002  # variance of targets in [-1, 1]
 _ODDS = 6.0  # most that the intercept's start may be
+_LEAST_SHARE = 0.002
 _RARE_LABEL = 0.15  # below, few rows reach a probability of 1/2
 # Limits get more of the budget where they would cut off more than _TAIL, and are not bought where
 # ranks are so noisy that no share of it helps.
@@ -108,6 +109,11 @@ class LabelTarget:
     buys: ClassVar[bool] = False
     """Whether the limits of the target are bought."""
 
+    @property
+    def has_odds(self) -> bool:
+        """Whether a score is the log-odds of the second of two labels."""
+        return self.cells == 2 and self.loss.name == "logistic"
+
     # --- before the data ------------------------------------------------------------------------
 
     def number_steps(
@@ -148,11 +154,11 @@ class LabelTarget:
 
     def weights(self, counts: TargetCounts, weights: Any, y: Any) -> Any:
         """Return the weights of rows times those of their labels."""
-        return weights if self.class_weight is None else weighed(weights, self._factors(counts), y)
+        return weights if self.class_weight is None else weighed(weights, self.factors(counts), y)
 
     # --- what released counts say -----------------------------------------------------------------
 
-    def _factors(self, counts: TargetCounts) -> Floats:
+    def factors(self, counts: TargetCounts) -> Floats:
         """Return the weights of the classes: public, or from the released counts of labels."""
         asked = self.class_weight
         if asked is None:
@@ -160,8 +166,14 @@ class LabelTarget:
         # proof: CLASS-WEIGHT
         return balanced(counts.sums, counts.deviation) if asked == BALANCED else np.array(asked)
 
+    def shares(self, counts: TargetCounts) -> Floats:
+        """Return the share of the label that each output speaks for, as classes are weighted."""
+        sums = np.maximum(counts.sums, counts.deviation) * self.factors(counts)
+        found = np.maximum(sums, 1e-6) / np.maximum(sums, 1e-6).sum()
+        return np.clip(found[1:] if self.cells == 2 else found, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+
     def _odds(self, counts: TargetCounts) -> float:
-        sums = np.maximum(counts.sums, counts.deviation) * self._factors(counts)
+        sums = np.maximum(counts.sums, counts.deviation) * self.factors(counts)
         sums = np.maximum(sums, 1e-6)
         return float(np.clip(math.log(sums[1] / sums[0]), -_ODDS, _ODDS))
 
@@ -202,6 +214,7 @@ class NumberTarget:
     everybody: ClassVar[str] = "mean of the targets"
     typical: ClassVar[float] = 0.02
     ends: ClassVar[str] = "limits"
+    has_odds: ClassVar[bool] = False
     cells: ClassVar[int] = len(KNOTS)
     class_weight: ClassVar[None] = None
 
