@@ -347,3 +347,12 @@ def watching(watcher: Any) -> Iterator[Any]:
         if watcher is not None:
             stack.enter_context(at_the_door(watcher))
         yield watcher
+
+
+def card_evaluator() -> Any:
+    """Return `score` of docs/additive.md, as it stands there: what a scoring card adds up to."""
+    page = (Path(__file__).parents[1] / "docs" / "additive.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    namespace: dict[str, Any] = {}
+    exec(next(block for block in blocks if "def pairs" in block), namespace)
+    return namespace["score"]

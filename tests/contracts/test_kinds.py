@@ -1,25 +1,34 @@
 """Every kind of column, in every place where a user meets it."""
 
+import contextlib
 import json
 import math
+import re
 import subprocess
 import sys
 import warnings
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import card_evaluator
 
 from noisette import TableClassifier, load, save
 from noisette.app.studio.chosen import ChosenTable
 from noisette.app.studio.facts import schema_from
-from noisette.errors import WeakModelWarning
+from noisette.errors import InvalidParameter, WeakModelWarning
 from noisette.tables import Schema, TableModel, encode, read_model, template
 from noisette.tables.cells import TextCells
 from noisette.tables.frame import Frame
-from noisette.tables.kinds import KINDS, column_of
+from noisette.tables.kinds import KINDS, canonical, column_of
+from noisette.tables.kinds.base import Reading, for_texts
+from noisette.tables.kinds.kind import Kind
+from noisette.tables.kinds.numeric import number_column
 from noisette.tables.kinds.weekday import WEEK, Weekday
 from noisette.tables.pipeline.card import card_of, onnx_of
 from noisette.tables.pipeline.cell_counts import state_of
@@ -29,14 +38,19 @@ from noisette.tables.pipeline.table_words import done
 
 N = 3000
 EXAMPLES: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "numeric": ({"low": 0, "high": 50}, ["1", "49", "", "x", "90"]),
-    "categorical": ({"categories": ["a", "b"]}, ["a", "b", "c", ""]),
-    "date": ({"low": "2020-01-01", "high": "2025-01-01"}, ["2021-02-03", "2024-05-06", "", "x"]),
+    "numeric": ({"low": 0, "high": 50, "missing": ["77"]},
+                ["1", "2.50", "-3", "", "49", "90", "77", "x"]),
+    "categorical": ({"categories": ["a", "b"], "missing": ["?"]}, ["a", "", "b", "c", "?"]),
+    "date": ({"low": "2020-01-01", "high": "2025-01-01", "missing": ["2022-02-02"]},
+             ["2021-02-03", "19990101", "03.05.2020", "", "2022-02-02", "2024-05-06",
+              "2024-05-06T12:00+01:00", "2030/01/01", "2022-02-02 06:00", "2024-02-30", "x"]),
     "weekday": ({"missing": ["2024-01-07"]},
-                [f"2024-01-0{k}" for k in range(1, 8)] + ["", "x"]),
-    "hashed": ({"buckets": 4}, ["8000", "3000", "1200", ""]),
+                [f"2024-01-0{k}" for k in range(1, 8)] + ["", "x", "2024-01-07 06:00"]),
+    "hashed": ({"buckets": 4, "missing": ["0"]}, ["8000", "3000", "", "1200", "0"]),
     "ignore": ({}, ["Ann", "Bob", ""]),
 }  # fmt: skip
+"""Of each kind what a schema states, with a code for missing cells, and cells: ordinary ones, one
+that is missing, the code, what cannot be read and what lies out of range."""
 USED = [name for name in EXAMPLES if name != "ignore"]
 
 
@@ -70,6 +84,9 @@ def models() -> dict[str, Any]:
 
 def test_every_kind_has_an_example():
     assert EXAMPLES.keys() == KINDS.keys()
+    for kind in USED:
+        facts, texts = EXAMPLES[kind]
+        assert {"", *facts["missing"]} <= {*texts}
 
 
 @pytest.mark.parametrize("kind", USED)
@@ -160,6 +177,164 @@ def test_encoded_rows_of_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("kind", USED)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_file_gives_the_same_model_as_memory(models, kind, ending, tmp_path):
+    """A reading of texts such as 14:30 must not be stored as numbers, where all are missing."""
+    path, table = tmp_path / f"people.{ending}", pd.DataFrame(table_of(kind))
+    if ending == "csv":
+        table.to_csv(path, index=False)
+    else:
+        pytest.importorskip("pyarrow")
+        table.to_parquet(path)
+    schema = schema_of(kind, EXAMPLES[kind][0])
+    model = TableClassifier(8.0, 1e-6, schema=schema, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakModelWarning)
+        model.fit(Frame.read(path, schema, target=True))
+    assert np.array_equal(model.coef_, models[kind].coef_)
+    frame = Frame.read(path, schema)
+    scores = models[kind].decision_function(table_of(kind))
+    assert np.array_equal(models[kind].decision_function(frame), scores)
+
+
+def fed(card: dict[str, Any], column: Any, texts: list[str]) -> Any:
+    """Return a column as a graph takes it: numbers that are written so as they stand."""
+    if "slots" in card:
+        place = replace(column, missing_slot=True)._place
+        return np.array(list(map(place, texts)), dtype=np.int64)
+    if "levels" in card:
+        return np.array(list(map(canonical, texts)), dtype=object)
+    found = column.reading.numbers(TextCells(texts))
+    for k, text in enumerate(texts if "days" not in card else ()):
+        with contextlib.suppress(ValueError):
+            found[k] = float(text)
+    return found
+
+
+def assert_card_and_graph_score_as_the_columns_do(schema: Schema, texts: list[str]) -> None:
+    """Weights are drawn, so that every feature counts."""
+    rng = np.random.default_rng(2)
+    coef, name = rng.normal(size=(1, len(schema.features))), schema.used[0]
+    model = SimpleNamespace(privacy_=SimpleNamespace(statement=str), schema_=schema, coef_=coef,
+                            intercept_=[0.25], classes_=np.array(["no", "yes"]))  # fmt: skip
+    table = {name: np.array(texts, dtype=object), "z": np.full(len(texts), 0.5)}
+    rows = Frame.of(table, schema).encode(cut=False)
+    expected = (rows @ coef[0]) + 0.25
+    score, card = card_evaluator(), json.loads(json.dumps(card_of(model), allow_nan=False))
+    found = [score(card, {name: text, "z": 0.5})[0] for text in texts]
+    assert dict(zip(texts, found, strict=True)) == pytest.approx(
+        dict(zip(texts, expected.tolist(), strict=True)), abs=1e-9
+    )
+    onnxruntime = pytest.importorskip("onnxruntime")
+    try:
+        graph = onnx_of(model).SerializeToString()
+    except InvalidParameter as refusal:  # a card may say what has no form in ONNX
+        assert f"column {name!r} cannot be part of an ONNX graph" in str(refusal)
+        return
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    inputs = {name: fed(card["columns"][0], schema.columns[0], texts), "z": table["z"]}
+    (shown,) = session.run(["score"], inputs)
+    assert dict(zip(texts, shown[:, 0], strict=True)) == pytest.approx(
+        dict(zip(texts, expected.tolist(), strict=True)), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", USED)
+@pytest.mark.parametrize("slot", [False, True])
+def test_card_and_onnx_score_every_cell_as_the_model_does(kind, slot):
+    """Cells that are ordinary, missing, a code for missing, unreadable and out of range."""
+    facts, texts = EXAMPLES[kind]
+    ways = [{"missing_slot": slot, **facts}]
+    if "knots" in (KINDS[kind].keys or ()):
+        low, high = column_of("x", {"kind": kind, **facts}, ()).ends
+        stated = {key: facts[key] for key in facts if key not in ("low", "high")}
+        ways.append({"missing_slot": slot, "knots": [low, (low + high) / 2.0, high], **stated})
+    for way in ways:
+        assert_card_and_graph_score_as_the_columns_do(schema_of(kind, way), texts)
+
+
+@pytest.mark.parametrize("kind", ["date", "weekday"])
+def test_card_and_onnx_read_dates_as_the_schema_writes_them(kind):
+    facts = {key: EXAMPLES["date"][0][key] for key in ("low", "high") if kind == "date"}
+    facts |= {"format": ["%d/%m/%Y", "%Y"], "missing": ["02/02/2022", "1999"]}
+    texts = ["03/02/2021", "02/02/2022", "2/2/2022", "2023", "1999.0", "2024-05-06", "31/02/2024"]
+    assert_card_and_graph_score_as_the_columns_do(schema_of(kind, facts), texts)
+
+
+@pytest.mark.parametrize("kind", ["date", "weekday"])
+def test_a_code_is_a_day_however_a_container_writes_it(kind):
+    """Data frames write midnight behind a day, so that no code was found among their dates."""
+    schema = schema_of(kind, EXAMPLES[kind][0] | {"missing": ["2022-02-02"]})
+    found = []
+    for cells in (["2022-02-02", "2022-02-03"], pd.to_datetime(["2022-02-02", "2022-02-03"]),
+                  ["20220202", "03.02.2022"]):  # fmt: skip
+        found.append(Frame.of({"x": cells, "z": [0.5, 0.5]}, schema).encode())
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+    assert not np.array_equal(found[0][0], found[0][1])
+
+
+@dataclass(frozen=True)
+class Clock(Reading):
+    """Times of the day, and numbers from 0 to 24: a reading of its own, as a stranger writes it."""
+
+    kind, word = "clock", "time"
+    told = {"range": [0, 24], "texts": [[r"(\d\d?):([0-5]\d)", [1, 1 / 60]]]}
+
+    def numbers(self, cells, missing=()):
+        """Return hours since midnight; NaN where a cell is none, or a code."""
+
+        def hours(text: str) -> float:
+            clock = re.fullmatch(r"(\d\d?):([0-5]\d)", text)
+            with contextlib.suppress(ValueError):
+                found = int(clock[1]) + int(clock[2]) / 60 if clock else float(text)
+                return found if 0 <= found <= 24 else math.nan
+            return math.nan
+
+        found = for_texts(cells, hours, np.float64)
+        found[np.isin(found, [hours(code) for code in missing])] = np.nan
+        return found
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A kind that is in no file of the library."""
+    parse = partial(number_column, reading=Clock())
+    kind = Kind("clock", "a time", "Times.", ("low = 0, high = 24", ""), parse, ("low", "high"))
+    cells = ["0:10", "3", "9.5", "", "14:30", "24", "23:59", "99", "12:00", "-1", "25", "x"]
+    monkeypatch.setitem(KINDS, "clock", kind)
+    monkeypatch.setitem(
+        EXAMPLES, "clock", ({"low": 2, "high": 20, "missing": ["12:00", "99"]}, cells)
+    )
+
+
+@pytest.mark.usefixtures("clock")
+class TestAKindWithAReadingOfItsOwn:
+    def test_its_cells_are_no_plain_numbers(self, tmp_path):
+        schema = schema_of("clock", EXAMPLES["clock"][0])
+        assert schema.numeric == ("z",)
+        pd.DataFrame(table_of("clock")).to_csv(tmp_path / "people.csv", index=False)
+        rows = Frame.read(tmp_path / "people.csv", schema, target=True).encode()
+        assert np.array_equal(rows, Frame.of(table_of("clock"), schema).encode())
+        assert len(np.unique(rows[:, 0])) > 5
+
+    @pytest.mark.parametrize("slot", [False, True])
+    def test_card_and_graph_know_it_by_what_its_card_says(self, slot):
+        test_card_and_onnx_score_every_cell_as_the_model_does("clock", slot)
+        test_features_counts_and_points_keep_their_promises("clock")
+
+    def test_what_a_graph_has_no_form_for_is_refused(self, monkeypatch):
+        monkeypatch.setattr(Clock, "told", Clock.told | {"tide": [1, 2]})
+        schema = schema_of("clock", EXAMPLES["clock"][0])
+        model = SimpleNamespace(
+            privacy_=SimpleNamespace(statement=str), schema_=schema, intercept_=[0.0],
+            coef_=np.ones((1, len(schema.features))), classes_=np.array([0, 1]),
+        )  # fmt: skip
+        with pytest.raises(InvalidParameter, match="no form for tide of its scoring card"):
+            onnx_of(model)
+
+
+@pytest.mark.parametrize("kind", USED)
 def test_a_table_in_partitions_gives_the_same_model(kind):
     """Partitions counted the weekdays as if there were three of them, and training failed."""
     dask = pytest.importorskip("dask.dataframe")
@@ -218,7 +393,6 @@ class TestWeekday:
 
     def test_a_pair_is_refused_in_one_sentence(self):
         model = TableClassifier(1.0, 1e-6, schema=schema_of("weekday", {}))
-        from noisette.errors import InvalidParameter
         from noisette.tables.pipeline.pairs import checked_pairs
 
         with pytest.raises(InvalidParameter, match="is a weekday, which has no levels"):
@@ -226,7 +400,6 @@ class TestWeekday:
 
     def test_no_facts_can_be_bought_or_misspelt(self):
         schema = schema_of("weekday", {})
-        from noisette.errors import InvalidParameter
 
         with pytest.raises(InvalidParameter, match="has no facts to be learnt"):
             schema.completed({"x": {"low": 0}})

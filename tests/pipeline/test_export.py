@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers import card_evaluator
 
 from noisette import (
     AdditiveClassifier,
@@ -92,17 +93,8 @@ def test_the_example_of_the_page_finds_the_number_that_many_share(capsys: Any) -
     assert "'7680', '7690', '7700'" in shown
 
 
-def evaluator() -> Any:
-    """Return `score` of the page, as it stands there."""
-    blocks = blocks_of_the_page()
-    code = next(block for block in blocks if "def pairs" in block)
-    namespace: dict[str, Any] = {}
-    exec(code, namespace)
-    return namespace["score"]
-
-
 def test_the_lines_of_the_page_evaluate_a_card(models: dict[str, Any]) -> None:
-    score, table = evaluator(), people(400, 5)
+    score, table = card_evaluator(), people(400, 5)
     rows = [{name: cells[k] for name, cells in table.items()} for k in range(400)]
     for model in models.values():
         card = json.loads(json.dumps(card_of(model), allow_nan=False))
@@ -184,7 +176,7 @@ def test_a_model_of_matrices_is_exported_with_the_cut_of_its_rows(model: Any, cl
     elif classes == 3:
         return
     model.fit(X, y)
-    score, card = evaluator(), json.loads(json.dumps(card_of(model), allow_nan=False))
+    score, card = card_evaluator(), json.loads(json.dumps(card_of(model), allow_nan=False))
     rows = [{f"feature {k}": value for k, value in enumerate(row)} for row in X[:200]]
     found = np.array([score(card, row) for row in rows])
     outputs = started(model).run(None, {"X": X[:200]})
@@ -235,7 +227,7 @@ def test_a_model_of_stated_encodings_is_exported_with_the_cut_of_its_rows(kind: 
             4.0, target_bounds=(-4, 4), norm_bound=0.9, random_state=0
         ).fit(rows, y)  # fmt: skip
         expected = model.predict(rows)
-    score, card = evaluator(), json.loads(json.dumps(card_of(model, schema), allow_nan=False))
+    score, card = card_evaluator(), json.loads(json.dumps(card_of(model, schema), allow_nan=False))
     cells = [{name: column[k] for name, column in used.items()} for k in range(300)]
     assert (
         np.abs(np.array([score(card, each) for each in cells])[:, 0] - expected[:300]).max() < 1e-9

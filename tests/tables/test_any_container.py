@@ -59,7 +59,7 @@ BASES: dict[str, list[Any]] = {
 ODD = [
     None, float("nan"), True, 5, -1, 10**19, 10**30, "x", "8", "", 7.5, 2.0**60, Decimal(7),
     datetime.date(2020, 12, 31), MOMENT, datetime.timedelta(days=3), b"x", np.float32(2**25),
-    np.int16(2), np.datetime64("2020-12-31"),
+    np.int16(2), np.datetime64("2020-12-31"), datetime.time(8, 5),
 ]  # fmt: skip
 
 
@@ -237,6 +237,15 @@ def test_the_refusal_comes_before_the_charge_and_names_the_column() -> None:
     with pytest.raises(InvalidData, match="column 'code' holds numbers with a point"):
         model.fit(pd.DataFrame({"code": codes}), np.arange(401) % 2)
     assert ledger.count == 0
+
+
+@pytest.mark.parametrize("container", ANY)
+def test_a_time_is_its_text_in_every_container(container: str) -> None:
+    """A time was missing, in silence."""
+    column = made(ANY[container], [datetime.time(14, 30), datetime.time(8, 5, 1)] * 2)
+    if column is None:
+        pytest.skip("it holds no such cells")
+    assert (encoded(column, "hash") == encoded(["14:30:00", "08:05:01"] * 2, "hash")).all()
 
 
 def test_true_is_not_one() -> None:

@@ -13,7 +13,7 @@ import math
 import numbers as kinds
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, timedelta
+from datetime import UTC, date, time, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -75,7 +75,7 @@ def text_of(cell: Any) -> str:
         return _digits(int(cell)) if whole else "" if cell.is_nan() else str(cell)
     if isinstance(cell, np.datetime64 | date):
         return _moment(cell)
-    known = isinstance(cell, kinds.Real) or type(cell).__name__ in _OF_PANDAS
+    known = isinstance(cell, kinds.Real | time) or type(cell).__name__ in _OF_PANDAS
     return str(cell) if known else ""
 
 

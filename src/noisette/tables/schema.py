@@ -139,8 +139,8 @@ class Schema:
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        """The names of the columns whose cells are numbers; dates are none."""
-        return tuple(c.name for c in self.columns if c.reading.word and not c.reading.moments)
+        """The names of the columns whose cells are plain numbers; dates are none."""
+        return tuple(c.name for c in self.columns if c.reading.plain)
 
     def check_complete(self) -> None:
         """Refuse to encode while facts are open.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noisette._typing import Bools, Floats
+from noisette.core.cells import given
 from noisette.core.grid import Grid
 
 Entries = tuple[NDArray[np.int32], Floats]
@@ -46,15 +47,24 @@ class Reading:
     kind: ClassVar[str] = "categorical"
     """What a schema calls a column that is read so."""
     word: ClassVar[str] = ""
-    """What a cell becomes: "number" or "date"; nothing for a text."""
+    """What a cell becomes, as it follows "a" in a sentence: "number"; nothing for a text."""
+    plain: ClassVar[bool] = False
+    """Whether cells are plain numbers, of which files are kept without their texts."""
     moments: ClassVar[bool] = False
     """Whether cells may be dates by their type."""
     written: ClassVar[Any] = ""
     """How cells are written, in words, where a schema says so."""
+    told: ClassVar[Any] = {}
+    """What a card says of values besides codes: `Column.card` lists it."""
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
         """Return the value of every cell, in an array of its own; NaN where it is missing."""
         return cells.numbers()
+
+    def card(self, missing: Sequence[Any]) -> dict[str, Any]:
+        """Return what a scoring card says of it: the values of codes, and how cells are read."""
+        values = self.numbers(given(missing, ""))
+        return {"codes": list(dict.fromkeys(values[values == values].tolist())), **self.told}
 
     def label(self, value: float) -> str:
         """Return a value as people write it."""
@@ -73,7 +83,7 @@ class Reading:
 class Numbers(Reading):
     """Numbers as they are written; those of `missing` are codes."""
 
-    kind, word = "numeric", "number"
+    kind, word, plain = "numeric", "number", True
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
         """Return the number of every cell; NaN where it is missing, a code or none."""
@@ -271,7 +281,13 @@ class Column:
         return Points("levels", self.slots, np.eye(len(self.features)) * self.weight)
 
     card: ClassVar[Callable[..., dict[str, Any]]]
-    """Returns how a cell becomes pairs of a value and its weights, for a scoring card."""
+    """Returns how a cell becomes pairs of a value and its weights, for a scoring card.
+
+    Texts have "levels" and "other", or "slots". Values have "knots" and "weights", "views" and
+    "weights", or a "cycle"; the pairs of a "missing" cell; and what `Reading.card` says: "codes",
+    values that are missing; "range", beyond which they are; "texts", patterns each with what its
+    groups are multiplied by before they are added up; "days" since 1970, with their "forms".
+    """
     describe: ClassVar[Callable[..., str]]
     """Returns its public facts in words."""
 

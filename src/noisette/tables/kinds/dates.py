@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ _PARTS = {
     "H": r"(?P<hour>\d{1,2})", "M": r"(?P<minute>\d{1,2})", "S": r"(?P<second>\d{1,2})",
 }  # fmt: skip
 _START = datetime(1970, 1, 1, tzinfo=UTC)
+_CALENDAR = [-719162.0, 2932897.0]  # its years have four digits
 
 
 @lru_cache(maxsize=64)
@@ -75,7 +76,7 @@ def day_text(number: float) -> str:
 
 @dataclass(frozen=True)
 class Days(Reading):
-    """Dates, as the numbers of their days; codes for missing cells are texts such as 9999-12-31."""
+    """Dates, as the numbers of their days; codes for missing cells are dates such as 9999-12-31."""
 
     forms: tuple[str, ...] = ()
 
@@ -100,17 +101,20 @@ class Days(Reading):
         return cls(tuple(forms))
 
     def numbers(self, cells: Cells, missing: Sequence[Any] = ()) -> Floats:
-        """Return the days since 1970 of every cell."""
-        absent = frozenset(missing)
-
-        def day(text: str) -> float:
-            return math.nan if absent and canonical(text) in absent else days(text, self.forms)
-
-        return for_texts(cells, day, np.float64)
+        """Return the days since 1970 of every cell; a code is a day, however it is written."""
+        found = for_texts(cells, partial(days, forms=self.forms), np.float64)
+        found[np.isin(found, [days(code, self.forms) for code in missing])] = np.nan
+        return found
 
     def label(self, value: float) -> str:
         """Return the day of a number."""
         return day_text(value)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Days of the calendar, and how they are written."""
+        forms = self.forms or ("iso", *_UNAMBIGUOUS)
+        return {"days": True, "forms": list(forms), "range": _CALENDAR}
 
     @property
     def written(self) -> str:

@@ -21,7 +21,6 @@ from noisette.tables.kinds.base import (
     Entries,
     Points,
     Reading,
-    number_codes,
     scatter,
     some,
 )
@@ -50,7 +49,7 @@ class ReadAsNumber(Column):
         shown = np.array([*self.at, *[np.nan] * self.missing_slot])
         rows = np.zeros((len(shown), len(self.features)))
         scatter(self.entries_at(shown), rows)
-        return Points(self.reading.word, self.at, rows)
+        return Points("date" if self.reading.moments else "number", self.at, rows)
 
     @property
     def _about_missing(self) -> str:
@@ -60,9 +59,7 @@ class ReadAsNumber(Column):
 
     def _on_card(self, form: dict[str, Any], missing: list[Any], weights: Floats) -> dict[str, Any]:
         missing = missing + [[1.0, weights[-1].tolist()]] * self.missing_slot
-        moments = {"codes": [], "days": True}
-        codes = moments if self.reading.moments else {"codes": list(number_codes(self.missing))}
-        return form | {"missing": missing} | codes
+        return form | {"missing": missing} | self.reading.card(self.missing)
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ _ALWAYS = ("kind", "missing", "missing_slot", "format")
 def number_column(stated: Stated, reading: Reading = NUMBERS) -> Column:
     """Return a column of numbers, or of dates whose facts are days; with `learn` perhaps open."""
     where, facts = stated.where, stated.facts
-    missing = stated.texts if reading.moments else number_codes(stated.codes)
+    missing = number_codes(stated.codes) if reading.plain else stated.texts
     shared: dict[str, Any] = {"missing": missing, "missing_slot": stated.slot, "reading": reading}
     if "knots" in facts:
         only(facts, (*_ALWAYS, "knots", "center"), f"{where}, which has knots,")

@@ -96,7 +96,7 @@ class Weekday(Column):
             list(map(list, zip(row, weights.tolist(), strict=True))) for row in self._rows.tolist()
         ]
         week = [rows[(day + _FIRST) % 7][:2] for day in range(7)]
-        return {"cycle": week, "missing": rows[7][2:], "codes": [], "days": True}
+        return {"cycle": week, "missing": rows[7][2:]} | self.reading.card(self.missing)
 
 
 def _parse(stated: Stated) -> Weekday:

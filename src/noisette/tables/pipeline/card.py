@@ -8,9 +8,10 @@ Everything on the card was released. ``docs/additive.md`` has the lines that eva
 
 `onnx_of` makes an ONNX graph (extra ``onnx``) of the card, so both say the same. A model of raw
 tables has one input for each column, each of shape (rows,): numbers as doubles (NaN is missing;
-dates as days since 1970, for ONNX has no dates), categories as texts ("" is missing), hashed
-columns as the number of their slot (int64), for ONNX has no such hash. A model of matrices has one
-input X of doubles.
+dates as days since 1970 and whatever else is read from texts as the number that it becomes, for
+ONNX reads none), categories as texts ("" is missing), hashed columns as the number of their slot
+(int64), for ONNX has no such hash. A model of matrices has one input X of doubles. What stands on a
+card and has no form here is refused.
 """
 
 import re
@@ -27,6 +28,10 @@ from noisette.tables.kinds.rows import slices
 CARD = 2
 """The format of scoring cards."""
 _OPSET, _TABLES = 17, 3  # of ONNX, and of its part for tables
+_KNOWN = {
+    "name", "slots", "levels", "other", "cycle", "views", "knots", "weights", "missing", "codes",
+    "range", "texts", "days", "forms",
+}  # fmt: skip
 MATRIX = "X"
 """The input of a model of matrices."""
 
@@ -86,8 +91,10 @@ def onnx_of(model: Any, schema: Schema | None = None) -> Any:
         raise MissingExtra("an ONNX graph needs onnx: pip install 'noisette[onnx]'.") from None
     card, helper = card_of(model, schema), onnx.helper
     graph = _Graph(onnx, len(card["intercept"]))
-    plain = all("slope" in column for column in card["columns"])
-    inputs = graph.matrix(card) if plain else [graph.column(each) for each in card["columns"]]
+    if card["target"] is None:
+        inputs = graph.matrix(card)
+    else:
+        inputs = [graph.column(each) for each in card["columns"]]
     outputs = graph.outputs(graph.score(card), card)
     made = helper.make_graph(graph.nodes, "noisette", inputs, outputs, graph.constants)
     opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid("ai.onnx.ml", _TABLES)]
@@ -125,6 +132,11 @@ class _Graph:
     def column(self, column: dict[str, Any]) -> Any:
         """Add what a column adds; return the description of its input."""
         name, kind = column["name"], self._types.DOUBLE
+        if unknown := sorted(column.keys() - _KNOWN):
+            raise InvalidParameter(
+                f"column {name!r} cannot be part of an ONNX graph, which has no form for "
+                f"{', '.join(unknown)} of its scoring card; export the card."
+            )
         if "slots" in column:
             kind = self._types.INT64
             rows = [*column["slots"], column["levels"][""]]  # the last one is for missing cells
@@ -155,7 +167,8 @@ class _Graph:
             turns = self.node("Floor", self.node("Div", day, length))
             day = self.node("Sub", day, self.node("Mul", turns, length))
             # infinity has no day: it is NaN less NaN
-            place = self.node("Where", self.node("IsNaN", day), length, day)
+            absent = self.node("Or", self._absent(column, name), self.node("IsNaN", day))
+            place = self.node("Where", absent, length, day)
             self.parts.append(self._gathered(rows, self.node("Cast", place, to=self._types.INT64)))
         else:
             self._numbers(column)
@@ -184,11 +197,19 @@ class _Graph:
         first = self.node("Gather", np.array(adds), place, axis=0)
         return first, self.node("Gather", np.array(squares)[:, None], place, axis=0)
 
+    def _absent(self, column: dict[str, Any], cell: str) -> str:
+        """Return whether a value is missing: NaN, a code, or out of the range of its reading."""
+        odd = [self.node("Equal", cell, float(code)) for code in column["codes"]]
+        for beyond, end in zip(("Less", "Greater"), column.get("range", ()), strict=False):
+            odd.append(self.node(beyond, cell, float(end)))
+        found = self.node("IsNaN", cell)
+        for each in odd:
+            found = self.node("Or", found, each)
+        return found
+
     def _numbers(self, column: dict[str, Any]) -> None:
         cell = self.node("Unsqueeze", column["name"], np.array([1], dtype=np.int64))
-        absent = self.node("IsNaN", cell)
-        for code in column["codes"]:
-            absent = self.node("Or", absent, self.node("Equal", cell, float(code)))
+        absent = self._absent(column, cell)
         if "views" in column:
             found = []
             for view in column["views"]:

@@ -102,7 +102,7 @@ class TableClassifier(Scored, ClassifierMixin, TableEstimator):  # type: ignore[
     >>> model.decision_function(table).shape
     (2000,)
     >>> [step.name for step in model.plan(5000).steps]
-    ['knots', 'levels', 'shares', 'weights']
+    ['knots', 'levels', 'shares', 'weights', 'calibration']
     >>> model = TableClassifier(2.0, 1e-6, schema=kinds, test_share=0.2, random_state=0)
     >>> model.fit(table, age > 40).test_.auc.low > 0.9
     True
