@@ -10,9 +10,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from noisette.app.job import Job, takes
+from noisette.app.commands.train import estimator_of
+from noisette.app.job import Job, taken, takes
 from noisette.app.studio import forecast, walk
-from noisette.errors import NoisetteError
+from noisette.errors import InvalidParameter, NoisetteError
+from noisette.tables import Schema
 
 JOB = Job(
     table=Path("my patients.csv"), epsilons=(0.3,), target="ill", schema=Path("facts.toml"),
@@ -67,6 +69,7 @@ def test_every_field_is_on_the_page_or_excused():
     templates = Path(walk.__file__).parent / "templates"
     text = " ".join(path.read_text() for path in templates.iterdir())
     asked = set(re.findall(r'name="([a-z-]+)"', text)) | set(re.findall(r'radio\("([a-z]+)"', text))
+    asked |= {each.name for each, _ in taken(Job, "page")}  # drawn by a loop
     shown = set(forecast.as_form(forecast.USUAL)) & asked
     names = {"epsilon": "epsilons", "test": "test_share"}
     shown = {names.get(name, name) for name in shown}
@@ -78,6 +81,74 @@ def test_every_field_is_on_the_page_or_excused():
             "adjacency": "add-remove"}  # fmt: skip
     made = forecast.job_from(form, Job())
     assert forecast.as_form(made) == form
+
+
+@pytest.fixture
+def labelled(monkeypatch):
+    """Give fields of each type a label, as a new option has one."""
+    for name in ("loss", "counts", "workers", "force"):
+        words = Job.__dataclass_fields__[name].metadata["words"]
+        monkeypatch.setitem(words, "page", f"The {name} to use")
+
+
+FORM = {"epsilon": "2", "delta": "1e-7", "rows": "70", "model": "logistic", "test": "no",
+        "adjacency": "zero-out"}  # fmt: skip
+
+
+def test_a_field_with_a_label_is_read_and_written_by_its_type(labelled):
+    assert forecast.job_from(FORM, Job()).loss is None
+    form = FORM | {"loss": "hinge", "counts": "0,25", "workers": "3", "force": "True"}
+    made = forecast.job_from(form, Job())
+    assert (made.loss, made.counts, made.workers, made.force) == ("hinge", 0.25, 3, True)
+    assert forecast.as_form(made) == form | {"counts": "0.25"}
+    shown = forecast.as_form(forecast.job_from(FORM, made))
+    assert [shown[name] for name in ("loss", "counts", "workers", "force")] == ["", "", "", "False"]
+    for name, said in (("counts", "a number"), ("workers", "a whole number")):
+        with pytest.raises(InvalidParameter, match=f"“The {name} to use” must be {said}"):
+            forecast.job_from(FORM | {name: "much"}, Job())
+
+
+def test_a_field_with_a_label_is_drawn_and_shown(labelled, person, patients):
+    person.choose(patients)
+    person.say_facts()
+    fresh = person.get(f"w/{person.walk}/budget").text
+    assert '<details class="more">' in fresh
+    assert '<label for="counts">The counts to use</label>' in fresh
+    person.give_budget(loss="hinge", model="logistic")
+    again = person.get(f"w/{person.walk}/budget").text
+    assert '<details class="more" open>' in again
+    assert 'name="loss" value="hinge"' in again
+    assert "--loss hinge" in again
+    assert "loss=&#39;hinge&#39;" in again
+
+
+FACTS = {"target": "ill", "classes": ["no", "yes"], "unit": "one row is one person",
+         "columns": {"age": {"kind": "numeric"}}}  # fmt: skip
+NUMBER = FACTS | {"target": {"name": "ill", "kind": "numeric", "low": 0, "high": 1}}
+NUMBER.pop("classes")
+
+
+def test_options_reach_the_constructor_by_their_names():
+    facts = Schema.from_dict(FACTS, learn=True)
+    asked = Job(epsilons=(1.0,), loss="hinge", test_share=0.2, mechanism="output", sampling="auto")
+    model = estimator_of(asked, facts)
+    assert (model.loss, model.test_share, model.mechanism) == ("hinge", 0.2, "output")
+    assert (model.sampling, model.ledger, model.classes) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("facts", "asked", "words"),
+    [
+        (FACTS, {"loss": "hinge", "model": "additive"}, "--loss is not for --model additive."),
+        (None, {"sampling": "poisson"}, "--sampling is not for --model logistic without --schema."),
+        (None, {"test_share": 0.2}, "--test-share is not for --model logistic without --schema."),
+        (NUMBER, {"mechanism": "output"}, "--mechanism .* where the target is a number."),
+    ],
+)
+def test_options_of_other_models_are_refused(facts, asked, words):
+    known = None if facts is None else Schema.from_dict(facts, learn=True)
+    with pytest.raises(InvalidParameter, match=words):
+        estimator_of(Job(epsilons=(1.0,), **asked), known)
 
 
 def test_several_epsilons_are_several_models():

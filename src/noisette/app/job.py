@@ -31,11 +31,12 @@ Words = str | Callable[[], str]
 def asked(default: Any, *flags: str, also: dict[str, Any] | None = None, **words: Words) -> Any:
     """Return the field of a record: its default, its flags, and its help by command (or `both`).
 
-    In `also`, `typer` is for Typer, `on` gives a command flags of its own, `needed` names the
-    commands that cannot do without, and `argument` the word of an argument.
+    Words for the `page` are a label: step 3 of the studio asks for the field, too. In `also`,
+    `typer` is for Typer, `on` gives a command flags of its own, `needed` names the commands that
+    cannot do without, and `argument` the word of an argument.
     """
     if "both" in words:
-        words = {"train": words["both"], "plan": words["both"]}
+        words |= {"train": words["both"], "plan": words["both"]}
     return field(default=default, metadata={"flags": flags, "words": words, **(also or {})})
 
 
@@ -202,12 +203,6 @@ class Job:
         """The guess of the number of rows, where it is private."""
         return None if self.counted else self.rows
 
-    @property
-    def wishes(self) -> dict[str, str]:
-        """What was asked for beside the default training, by option."""
-        found = {"mechanism": self.mechanism, "loss": self.loss, "sampling": self.sampling}
-        return {name: value for name, value in found.items() if value not in (None, "auto")}
-
     def to_words(self, command: str) -> list[str]:
         """Return the arguments of the very command that does it."""
         words = [command]
@@ -218,11 +213,9 @@ class Job:
             if isinstance(value, bool) and value != each.default:
                 words.append(yes if value else no)
             elif value != each.default:
-                numbers = value if each.name == "epsilons" else (value,)
+                values = value if each.name == "epsilons" else (value,)
                 words += [yes] * ("argument" not in each.metadata)
-                words.append(
-                    ",".join(f"{x:.12g}" if isinstance(x, float) else str(x) for x in numbers)
-                )
+                words.append(",".join(map(written, values)))
         return words
 
     def to_command(self, command: str) -> str:
@@ -238,7 +231,9 @@ class Job:
             "population": self.population, "test_share": self.test_share,
             "target_bounds": "learn" if None in (facts.target_bounds or ()) else None,
         }  # fmt: skip
-        usual = {"adjacency": "replace-one"}
+        usual: dict[str, Any] = {"adjacency": "replace-one"}
+        for each, _ in taken(Job, "page"):
+            given[each.name], usual[each.name] = getattr(self, each.name), each.default
         more = [f", {key}={value!r}" for key, value in given.items() if value != usual.get(key)]
         shown = "schema=facts" + "".join(more)
         header = ", header=False" if self.no_header else ""
@@ -256,6 +251,11 @@ class Job:
             f"rows = TableModel(model, facts).read({str(self.table)!r}, target=True{header})\n"
             "model.fit(rows.X, rows.y)\nprint(model.privacy_.statement())"
         )
+
+
+def written(value: object) -> str:
+    """Return a value as a command and a form have it."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def command_line(*words: object) -> str:

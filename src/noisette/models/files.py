@@ -51,7 +51,7 @@ IN_FOLDER, RECEIPT = "model.noisette", "receipt.json"
 _TEXT, _ARRAYS = "model.json", ("coef", "intercept")
 _NOT_STORED = {"ledger", "random_state"}
 _APART = {"schema", "pairs"}  # stored as what was learnt, not as it was handed in
-_LATER = {"mechanism", "loss", "sampling"}  # of a table, which files before 0.2 do not know
+_LATER = {"mechanism"}  # of a table, which files before 0.2 do not know
 _INFINITE = "infinite"  # a radius may be; JSON has no such number
 _RELEASED = ("residual_scale_", "clipped_share_")
 _PAIRS = ("learning_rate", "regularization", "released")  # where they are pairs
@@ -290,11 +290,13 @@ def _filled(name: str, node: dict[str, Any]) -> Any:
         labels, weights = _labels(weighed["labels"]).tolist(), weighed["weights"]
         parameters["class_weight"] = dict(zip(labels, weights, strict=True))
     kind = getattr(importlib.import_module(MODELS[name]), name)
-    takes = kind().get_params(deep=False).keys()
+    takes = kind().get_params(deep=False)
     of_table = "schema" in takes
-    # Every one: of a parameter that is left out, the default would be taken for what was used.
-    known = takes - _NOT_STORED - _APART
-    _need(known - (_LATER if of_table else set()) <= parameters.keys() <= known)
+    # Every one: of a parameter that is left out, the default would be taken for what was used. Only
+    # tables get options over time, and None stands for what was done before there was the option.
+    known = takes.keys() - _NOT_STORED - _APART
+    later = {key for key in takes if takes[key] is None} | _LATER if of_table else set()
+    _need(known - later <= parameters.keys() <= known)
     if of_table:
         parameters["schema"] = dict(node["schema"])
     for key in ("regularization", "clip_norm"):

@@ -92,8 +92,6 @@ def _check_options(job: Job) -> None:
         (job.out is not None and not job.public, "--out is for the figure of --public."),
         (bare and job.features is None,
          "give --features, the number after encoding, or --schema."),
-        (bare and job.test_share is not None,
-         "--test-share is for the training of a table; give --schema."),
         (not bare and not job.public and job.features is not None,
          "the features follow from --schema; leave out --features."),
         (not bare and not job.public and job.persons,

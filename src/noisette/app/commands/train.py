@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import json as json_module
 import sys
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -180,64 +181,69 @@ def _named_pairs(text: str, model: str, facts: "Schema") -> tuple[tuple[str, str
     return checked_pairs(found, facts)
 
 
+_OTHERS = {"classes", "ledger", "model", "schema"}  # of a job: not the parameters of these names
+
+
 def estimator_of(job: Job, facts: "Schema | None" = None, **more: Any) -> Any:
-    """Return the model that a job asks for; `facts` are those of its table, where there is one."""
-    shared: dict[str, Any] = {
+    """Return the model that a job asks for; `facts` are those of its table, where there is one.
+
+    Options are handed to the constructor by their names; those of other models are refused.
+    """
+    from noisette.tables.pipeline import (
+        AdditiveClassifier,
+        AdditiveRegressor,
+        TableClassifier,
+        TableRegressor,
+    )
+
+    given: dict[str, Any] = {
         "epsilon": job.epsilon, "delta": job.delta, "adjacency": job.adjacency,
         "population": job.population, **more,
     }  # fmt: skip
-    if job.test_share is not None:
-        shared["test_share"] = job.test_share
     if job.class_weight is not None:
-        shared["class_weight"] = _label_weights(job.class_weight)
+        given["class_weight"] = _label_weights(job.class_weight)
     if job.pairs is not None and facts is not None:
-        shared["pairs"] = _named_pairs(job.pairs, job.model, facts)
-    if facts is not None and facts.target_bounds is not None:
-        return _regressor(job, facts, shared)
-    if job.model == "sgd" and not job.counted:  # how many rows there are is private
-        refuse(
-            (job.delta == 0.0,
-             "--model sgd without --delta cuts the table into batches, which has no proof under "
-             "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."),
-            (job.rows is None,
-             "--model sgd under add-remove needs --population, a guess of the row count made "
-             "without the data."),
-        )  # fmt: skip
+        given["pairs"] = _named_pairs(job.pairs, job.model, facts)
+    curves, number = job.model == ADDITIVE, facts is not None and facts.target_bounds is not None
+    refuse(
+        (number and job.class_weight is not None,
+         "--class-weight is for labels, and the target is a number."),
+        (number and job.model not in ("logistic", ADDITIVE),
+         "the target is a number, which has one way of training here; leave out --model "
+         f"{job.model}."),
+        (job.model == "sgd" and not job.counted and job.delta == 0.0,
+         "--model sgd without --delta cuts the table into batches, which has no proof under "
+         "add-remove; give a --delta such as 1e-6, or use --model logistic or svm."),
+        (job.model == "sgd" and not job.counted and job.rows is None,
+         "--model sgd under add-remove needs --population, a guess of the row count made "
+         "without the data."),
+    )  # fmt: skip
     if facts is None:
         from noisette import _validate, linear
 
         kind = getattr(linear, MODELS[_validate.choice("--model", job.model, MODELS)])
-        for option, value in job.wishes.items():
-            if option not in inspect.signature(kind).parameters:
-                raise InvalidParameter(f"--{option} {value} is not for --model {job.model}.")
-        return kind(norm_bound=1.0, **shared, **job.wishes)
-    from noisette.tables.pipeline import AdditiveClassifier, TableClassifier
-
-    if "row_norm" in facts.source:
-        console.warn(
-            "row_norm of the schema is not used: the scale of rows is learnt with the model."
-        )
-    if job.model != ADDITIVE:
-        return TableClassifier(model=job.model, schema=facts, **(shared | job.wishes))
-    for name in job.wishes:
-        raise InvalidParameter(f"--model additive has a training of its own; leave out --{name}.")
-    return AdditiveClassifier(schema=facts, **shared)
-
-
-def _regressor(job: Job, facts: "Schema", shared: dict[str, Any]) -> Any:
-    """Return the model of a target that the schema calls numeric; drop nothing in silence."""
-    from noisette.tables.pipeline import AdditiveRegressor, TableRegressor
-
-    if "class_weight" in shared:
-        raise InvalidParameter("--class-weight is for labels, and the target is a number.")
-    chosen = [f"--{name}" for name in job.wishes]
-    for each in chosen + [f"--model {job.model}"] * (job.model not in ("logistic", ADDITIVE)):
-        raise InvalidParameter(
-            f"the target is a number, which has one way of training here; leave out {each}."
-        )
-    bought = "learn" if None in (facts.target_bounds or ()) else None
-    kind = AdditiveRegressor if job.model == ADDITIVE else TableRegressor
-    return kind(schema=facts, target_bounds=bought, **shared)
+        given["norm_bound"] = 1.0
+    elif facts.target_bounds is not None:
+        kind, given["schema"] = AdditiveRegressor if curves else TableRegressor, facts
+        given["target_bounds"] = "learn" if None in facts.target_bounds else None
+    else:
+        kind, given["schema"] = AdditiveClassifier if curves else TableClassifier, facts
+        if not curves:
+            given["model"] = job.model
+        if "row_norm" in facts.source:
+            console.warn(
+                "row_norm of the schema is not used: the scale of rows is learnt with the model."
+            )
+    tables = (AdditiveClassifier, AdditiveRegressor, TableClassifier, TableRegressor)
+    options = set().union(*(inspect.signature(each).parameters for each in tables)) - _OTHERS
+    for each in fields(job):
+        value = getattr(job, each.name)
+        if each.name in options and value not in (each.default, "auto"):
+            given.setdefault(each.name, value)
+    for name in sorted(given.keys() - inspect.signature(kind).parameters.keys()):
+        where = " where the target is a number" if number else " without --schema" * (facts is None)
+        raise InvalidParameter(f"--{name.replace('_', '-')} is not for --model {job.model}{where}.")
+    return kind(**given)
 
 
 def _keep(

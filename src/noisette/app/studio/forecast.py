@@ -1,13 +1,13 @@
 """Step 3: what a budget promises and what it leaves to learn, from public facts alone."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, replace
+from typing import Any, get_args, get_type_hints
 
 from markupsafe import Markup
 
 from noisette import _validate
-from noisette.app.job import Job
+from noisette.app.job import Job, taken, written
 from noisette.core.adjacency import Adjacency
 from noisette.errors import InvalidParameter
 from noisette.tables import Schema
@@ -33,35 +33,56 @@ USUAL = Job(epsilons=(1.0,), delta=1e-6, test_share=_DEFAULT_TEST)
 """What step 3 proposes."""
 
 
+def choices() -> Iterator[tuple[Field[Any], type]]:
+    """Yield the fields of a job that have a label for the page, with float, int, bool or str."""
+    types = get_type_hints(Job)
+    for each, _ in taken(Job, "page"):
+        yield each, (*get_args(types[each.name]), types[each.name])[0]
+
+
 def job_from(form: Mapping[str, str], known: Job) -> Job:
     """Return the job with what the form of step 3 says; every fault is one sentence."""
-    given = {}
-    for name in ("epsilon", "delta"):
-        try:
-            given[name] = float(form.get(name, "").strip().replace(",", "."))
-        except ValueError:
-            raise InvalidParameter(f"{name} must be a number.") from None
-    epsilon, delta = _validate.epsilon(given["epsilon"]), _validate.delta(given["delta"])
+    epsilon = _validate.epsilon(_read(form.get("epsilon", ""), float, "epsilon"))
+    delta = _validate.delta(_read(form.get("delta", ""), float, "delta"))
     text = "".join(form.get("rows", "").split()).replace(",", "")
     if not text.isdecimal() or not 1 < int(text) < 10**12:
         raise InvalidParameter("about how many people are in the table must be a whole number.")
     _validate.delta_for(delta, int(text), "delta")
+    chosen: dict[str, Any] = {}
+    for each, kind in choices():
+        said, label = form.get(each.name, "").strip(), each.metadata["words"]["page"]
+        chosen[each.name] = _read(said, kind, f"“{label}”") if said else each.default
     return replace(
         known, epsilons=(epsilon,), delta=delta, rows=int(text),
         model=_validate.choice("model", form.get("model", USUAL.model), MODELS),
         adjacency=_validate.choice("relation", form.get("adjacency", USUAL.adjacency), RELATIONS),
-        test_share=_DEFAULT_TEST if form.get("test") == "yes" else None,
+        test_share=_DEFAULT_TEST if form.get("test") == "yes" else None, **chosen,
     )  # fmt: skip
+
+
+def _read(said: str, kind: type, what: str) -> Any:
+    """Return what a field of the form says; a comma may stand for the point of a number."""
+    if kind in (bool, str):
+        return said == "True" if kind is bool else said
+    try:
+        return kind(said.strip().replace(",", "."))
+    except ValueError:
+        number = "whole number" if kind is int else "number"
+        raise InvalidParameter(f"{what} must be a {number}.") from None
 
 
 def as_form(job: Job) -> dict[str, str]:
     """Return what the form of step 3 shows of a job."""
-    return {
+    form = {
         "epsilon": f"{job.epsilon:g}", "rows": "" if job.rows is None else str(job.rows),
         "delta": next((d for d in DELTAS if float(d) == job.delta), f"{job.delta:g}"),
         "model": job.model, "adjacency": job.adjacency,
         "test": "no" if job.test_share is None else "yes",
     }  # fmt: skip
+    for each, _ in choices():
+        value = getattr(job, each.name)
+        form[each.name] = "" if value is None else written(value)
+    return form
 
 
 _REMEMBERED: dict[tuple[str, Job], dict[str, Any]] = {}

@@ -24,6 +24,7 @@ from noisette.app.studio.forecast import (
     RELATIONS,
     USUAL,
     as_form,
+    choices,
     forecast_of,
     job_from,
 )
@@ -124,7 +125,9 @@ class Steps:
         """Ask for a budget."""
         if form is None:
             form = as_form(walk.job if walk.job.epsilons else USUAL)
-        form, asked = as_form(USUAL) | dict(form), None
+        usual, asked = as_form(USUAL), None
+        form = usual | dict(form)
+        folded = usual.keys() - {"epsilon", "delta", "rows", "test"}  # under "More choices"
         with contextlib.suppress(NoisetteError):
             asked = job_from(form, walk.start)
         # one of the deltas fits the number of people that was stated
@@ -132,7 +135,8 @@ class Steps:
         fit = _validate.proposed_delta(int(rows[:15]) if rows.isdecimal() else None)
         return self._page(
             "budget", walk, form=form, deltas=[*DELTAS, *[fit] * (fit not in DELTAS)],
-            models=MODELS, relations=RELATIONS, error=error, unit=walk.facts.protected,
+            models=MODELS, relations=RELATIONS, choices=choices(), error=error,
+            more=any(form[name] != usual[name] for name in folded), unit=walk.facts.protected,
             persons=walk.facts.whose.grouped,
             schema_text=toml.dumps(walk.facts.source), schema_file=str(walk.job.schema),
             **self._forecast(walk, asked),
