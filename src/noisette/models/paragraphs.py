@@ -5,6 +5,7 @@ its class is made, so that ``help`` and the pages of the API show them all.
 """
 
 import re
+import textwrap
 
 PARAGRAPHS = {
     "pure": """epsilon, delta : float, default 1.0 and 0.0
@@ -168,4 +169,4 @@ def _paragraphs(named: re.Match[str]) -> str:
         if lines and "---" in PARAGRAPHS[name]:  # a section of its own
             lines.append("")
         lines += PARAGRAPHS[name].splitlines()
-    return "\n".join((named[1] + line).rstrip() for line in lines)
+    return textwrap.indent("\n".join(lines), named[1])

@@ -291,8 +291,9 @@ class Schema:
             column_of(each, facts, codes, learn=learn, learnt=each in learnt)
             for each, facts in stated.items()
         )
-        unused = {column.name: {"kind": "ignore"} for column in columns if not column.used}
-        node["columns"] = stated | unused
+        node["columns"] = dict(stated)
+        for column in filterfalse(attrgetter("used"), columns):
+            node["columns"][column.name] = {"kind": "ignore"}
         unit = node.get("unit", UNKNOWN if persons is None else "one row is one of a person's rows")
         file, learning = FileFacts.from_dict(node.get("file", {})), node.get("learn", {})
         share = learning.get("share") if isinstance(learning, dict) else None
@@ -304,7 +305,7 @@ class Schema:
             ),
             # Where facts were released, it may turn out that no column tells rows apart.
             (
-                not learnt and len(unused) == len(columns),
+                not learnt and not any(map(attrgetter("used"), columns)),
                 "the schema has no column to learn from.",
             ),
             (

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from noisette import _validate
+from noisette.core import by_name
 from noisette.core.accounting.base import counted
 from noisette.core.accounting.moments import log_moment
 from noisette.core.accounting.sums import GaussianAccountant
@@ -151,6 +152,4 @@ class GaussianFilter(Filter):
         return total, 0.0
 
 
-FILTERS: dict[str, type[Filter]] = {
-    kind.name: kind for kind in (SumFilter, RenyiFilter, GaussianFilter)
-}
+FILTERS: dict[str, type[Filter]] = by_name(SumFilter, RenyiFilter, GaussianFilter)

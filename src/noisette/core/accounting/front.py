@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from noisette import _validate
+from noisette.core import by_name
 from noisette.core.accounting.base import Accountant, counted, participation
 from noisette.core.accounting.moments import MomentsAccountant, RenyiAccountant
 from noisette.core.accounting.pld import NumericalAccountant, attained
@@ -23,13 +24,10 @@ from noisette.core.plans.base import Leaf
 from noisette.core.plans.leaves import PlanLike, as_plan
 from noisette.core.roots import private_root
 
-ACCOUNTANTS: dict[str, type[Accountant[Any]]] = {
-    kind.name: kind
-    for kind in (
-        LinearAccountant, AdvancedAccountant, MomentsAccountant, RenyiAccountant,
-        GaussianAccountant, NumericalAccountant,
-    )
-}  # fmt: skip
+ACCOUNTANTS: dict[str, type[Accountant[Any]]] = by_name(
+    LinearAccountant, AdvancedAccountant, MomentsAccountant, RenyiAccountant, GaussianAccountant,
+    NumericalAccountant,
+)  # fmt: skip
 """Every accountant by its name."""
 
 _SMALLEST_DELTA = 1e-300

@@ -1,5 +1,6 @@
 """Mechanisms: one theorem, one class. A new one is a file and a line in `MECHANISMS`."""
 
+from noisette.core import by_name
 from noisette.core.mechanisms.base import AdditiveNoise, Mechanism
 from noisette.core.mechanisms.choices import Exponential, RandomizedResponse
 from noisette.core.mechanisms.gaussian import Gaussian
@@ -13,13 +14,10 @@ __all__ = [
     "ObjectiveNoise", "RandomizedResponse", "SphericalLaplace", "step_noises",
 ]  # fmt: skip
 
-MECHANISMS: dict[str, type[Mechanism]] = {
-    kind.name: kind
-    for kind in (
-        Exponential, Gaussian, GaussianThreshold, Laplace, LaplaceVector, ObjectiveNoise,
-        RandomizedResponse, SphericalLaplace,
-    )
-}  # fmt: skip
+MECHANISMS: dict[str, type[Mechanism]] = by_name(
+    Exponential, Gaussian, GaussianThreshold, Laplace, LaplaceVector, ObjectiveNoise,
+    RandomizedResponse, SphericalLaplace,
+)  # fmt: skip
 """Every mechanism by its name."""
 
 

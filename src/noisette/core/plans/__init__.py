@@ -9,6 +9,7 @@ A plan says nothing about the data. It may be bound to one adjacency (`Plan.unde
 can be counted under any relation that its parts have a proof for.
 """
 
+from noisette.core import by_name
 from noisette.core.plans.base import PLANS, Plan
 from noisette.core.plans.base import Leaf as Leaf
 from noisette.core.plans.composed import Parallel, Repeat, Selected, Together
@@ -24,7 +25,4 @@ __all__ = [
     "Plan", "PoissonRuns", "Repeat", "Run", "Sampled", "Selected", "Together",
 ]  # fmt: skip
 
-PLANS.update(
-    (kind.name, kind)
-    for kind in (Declared, LastIterate, Parallel, Repeat, Run, Sampled, Selected, Together)
-)
+PLANS.update(by_name(Declared, LastIterate, Parallel, Repeat, Run, Sampled, Selected, Together))

@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from noisette import _validate
 from noisette._typing import Floats
+from noisette.core import by_name
 from noisette.errors import InvalidParameter
 
 LEAST_MEAN, LARGEST_MEAN = 1.0 + 1e-6, 1000.0  # nearer to 1 the rate is no longer found
@@ -274,7 +275,5 @@ class PoissonRuns(RunLaw):
         return np.linspace(0.0, 1.0, count)
 
 
-LAWS: dict[str, type[Any]] = {
-    law.name: law for law in (Geometric, Logarithmic, NegativeBinomial, PoissonRuns)
-}
+LAWS: dict[str, type[Any]] = by_name(Geometric, Logarithmic, NegativeBinomial, PoissonRuns)
 """Every law of the number of runs by its name."""

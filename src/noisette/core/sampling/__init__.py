@@ -1,5 +1,6 @@
 """Samplers: batches and their amplification in one object. A new one is a file and a line here."""
 
+from noisette.core import by_name
 from noisette.core.sampling.base import Participation as Participation
 from noisette.core.sampling.base import PassSampler as PassSampler
 from noisette.core.sampling.base import Sampler
@@ -12,11 +13,8 @@ __all__ = [
     "RandomAllocation", "Sampler", "Shuffle", "WithoutReplacement",
 ]  # fmt: skip
 
-SAMPLERS: dict[str, type[Sampler]] = {
-    kind.name: kind
-    for kind in (
-        Cyclic, Disjoint, FullBatch, PartialShuffle, Poisson, RandomAllocation, Shuffle,
-        WithoutReplacement,
-    )
-}  # fmt: skip
+SAMPLERS: dict[str, type[Sampler]] = by_name(
+    Cyclic, Disjoint, FullBatch, PartialShuffle, Poisson, RandomAllocation, Shuffle,
+    WithoutReplacement,
+)  # fmt: skip
 """Every sampler by its name."""

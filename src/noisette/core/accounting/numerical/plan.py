@@ -7,7 +7,7 @@ Every number here may be wrong without harming a guarantee: the certificates of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -103,13 +103,6 @@ class Cumulant:
             total += count * (top + np.log(a @ p))
         return total
 
-    def bound(self, t: Floats) -> Floats:
-        """K(t) and the log of max_u (1-u)u^t: the factor from the t-th moment to δ.
-
-        (Canonne et al. 2020.)
-        """
-        return self(t) + (t * np.log(t / (t + 1)) - np.log1p(t))
-
 
 @dataclass(frozen=True)
 class LatticePlan:
@@ -127,20 +120,27 @@ class LatticePlan:
 
 def saddle_for_delta(cumulant: Cumulant, delta: float) -> tuple[float, float]:
     """Smallest tilt whose moment bound on ε is within 1 % of the best, and that bound."""
-    return _saddle(lambda t: (cumulant.bound(t) - math.log(delta)) / t, 0.01)
+    return _saddle(cumulant, delta=delta, slack=0.01)
 
 
 def saddle_for_epsilon(cumulant: Cumulant, epsilon: float) -> tuple[float, float]:
     """Tilt with the best moment bound on δ at ``epsilon``, and that bound (at most 1)."""
-    tilt, log_delta = _saddle(lambda t: cumulant.bound(t) - t * epsilon, 0.0)
+    tilt, log_delta = _saddle(cumulant, epsilon=epsilon)
     return tilt, math.exp(min(max(log_delta, -690.0), 0.0))
 
 
-def _saddle(bounds: Callable[[Floats], Floats], slack: float) -> tuple[float, float]:
-    """Smallest tilt whose bound is the least up to a relative ``slack``, and the least bound."""
+def _saddle(
+    cumulant: Cumulant, *, delta: float | None = None, epsilon: float = 0.0, slack: float = 0.0
+) -> tuple[float, float]:
+    """Smallest tilt whose bound is the least up to a relative ``slack``, and the least bound.
+
+    It is a bound on ε at ``delta``, or without one on log δ at ``epsilon``.
+    """
     t = _TILTS
     for _ in range(2):
-        bound = bounds(t)
+        # K(t) and the log of max_u (1-u)u^t: from the t-th moment to δ (Canonne et al. 2020)
+        moment = cumulant(t) + (t * np.log(t / (t + 1)) - np.log1p(t))
+        bound = moment - t * epsilon if delta is None else (moment - math.log(delta)) / t
         best = int(np.argmin(bound))
         first = int(np.argmax(bound <= bound[best] + slack * abs(bound[best])))
         tilt, least = float(t[first]), float(bound[best])
