@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ def drawn(
         if picture := effect_svg(effect):
             shown.append((picture, " ".join(words), effect.column))
     return {
-        "drawn": shown, "notes": [effect.note for effect in effects if effect.note],
+        "drawn": shown, "notes": list(filter(None, map(attrgetter("note"), effects))),
         "pairs": [(picture, pair.name) for pair in pairs if (picture := pair_svg(pair))],
         "weights": weights, "undrawn": note == UNDRAWN, "note": note,
         "score": score_words(effects[0].unit) if effects else "",

@@ -24,13 +24,14 @@ from noisette.scores.binary import BinaryScores
 from noisette.scores.multiclass import MulticlassScores
 from noisette.scores.regression import RegressionScores
 
-_HALF = (
-    0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45,
+EDGES = (
+    0.0, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4,
+    0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.925, 0.95, 0.97, 0.98, 0.99, 0.995,
+    0.9975, 0.999, 1.0,
 )  # fmt: skip
-EDGES = (0.0, *_HALF, 0.5, *(round(1.0 - x, 4) for x in reversed(_HALF)), 1.0)
 """Ends of 34 bins of probabilities: round numbers, closer together where classes are rare."""
 
-_TENTHS = tuple(round(k / 10.0, 1) for k in range(11))
+_TENTHS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _RESIDUAL_BINS, _TARGET_BINS, _MOST_BINS = 20, 20, 1000
 _SHOWN = 5  # classes in a message
 _BLOCK = 8192  # rows that a model is asked about at once

@@ -141,7 +141,8 @@ def _csv_pieces(
 ) -> Iterator[Mapping[str, Cells]]:  # fmt: skip
     lines = CsvLines(raw, _with_mark(facts.encoding), _LONGEST_LINE)
     reader = csv.reader(lines, **_dialect(facts))
-    names = header or list(map(str.strip, next((row for row in reader if _filled(row)), [])))
+    filled = filter(_filled, reader)
+    names = header or list(map(str.strip, next(filled, [])))
     slow = partial(_slow_pieces, path, facts, wanted, names)
     fast = QuickReader(facts, names, wanted, numbers, lines.encoding)
     if not _has_arrow() or not fast.usable:

@@ -43,9 +43,10 @@ def entries(node: dict[str, Any]) -> list[str]:
 
 def dumps(node: dict[str, Any]) -> str:
     """Return the text of a schema: plain entries, [file], [learn], then one table a column."""
-    tables = {name: node[name] for name in ("file", "learn") if node.get(name)}
-    tables |= {f"columns.{key(name)}": each for name, each in node.get("columns", {}).items()}
-    lines = entries({k: v for k, v in node.items() if k not in ("file", "learn", "columns")})
-    for name, facts in tables.items():
-        lines += ["", f"[{name}]", *entries(facts)]
-    return "\n".join(lines) + "\n"
+    plain, tables = dict(node), list[str]()
+    for name in ("file", "learn"):
+        if facts := plain.pop(name, None):
+            tables += ["", f"[{name}]", *entries(facts)]
+    for name, facts in plain.pop("columns", {}).items():
+        tables += ["", f"[columns.{key(name)}]", *entries(facts)]
+    return "\n".join([*entries(plain), *tables]) + "\n"

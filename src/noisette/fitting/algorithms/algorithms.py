@@ -4,6 +4,7 @@ from itertools import compress
 from operator import attrgetter
 from typing import Any
 
+from noisette.core import by_name
 from noisette.fitting.algorithms.algorithm import Algorithm
 from noisette.fitting.algorithms.gradient_descent import GradientDescent
 from noisette.fitting.algorithms.network import NetworkSteps
@@ -15,20 +16,17 @@ from noisette.fitting.algorithms.streaming import StreamedPass
 from noisette.fitting.algorithms.sufficient_statistics import SufficientStatistics
 from noisette.fitting.algorithms.whitening import WhitenedObjective
 
-ALGORITHMS: dict[str, type[Algorithm[Any]]] = {
-    kind.name: kind
-    for kind in (
-        OutputPerturbation,
-        ObjectivePerturbation,
-        WhitenedObjective,
-        SinglePass,
-        NoisySGD,
-        GradientDescent,
-        StreamedPass,
-        NetworkSteps,
-        SufficientStatistics,
-    )
-}
+ALGORITHMS: dict[str, type[Algorithm[Any]]] = by_name(
+    OutputPerturbation,
+    ObjectivePerturbation,
+    WhitenedObjective,
+    SinglePass,
+    NoisySGD,
+    GradientDescent,
+    StreamedPass,
+    NetworkSteps,
+    SufficientStatistics,
+)
 
 
 def one_shot() -> dict[str, type[Algorithm[Any]]]:
