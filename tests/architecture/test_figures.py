@@ -3,20 +3,20 @@
 from figures import figures
 
 NOW = {
-    "lines": 60_234,
-    "statements": 25_989,
-    "files": 319,
+    "lines": 58_960,
+    "statements": 25_500,
+    "files": 318,
     "names at the top": 18,
     "public objects": 129,
     "commands": 15,
     "longest constructor": 20,
     "tests for a kind outside its room": 0,
     "tests for the place": 8,
-    "tests for the unit": 30,
+    "tests for the unit": 29,
     "tests for a private n": 40,
-    "functions entered by LogisticRegression.fit": 237,
-    "functions entered by TableClassifier.fit": 597,
-    "functions entered by noisette train": 912,
+    "functions entered by LogisticRegression.fit": 239,
+    "functions entered by TableClassifier.fit": 620,
+    "functions entered by noisette train": 897,
 }
 """What was reached; `figures.MOST` has what the plan needs."""
 

@@ -26,7 +26,6 @@ and a Newton step. It is drawn to 0 by what is believed beforehand: noise alone 
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from noisette._typing import Floats, Integers
@@ -91,38 +90,33 @@ def finished_cells(
         cells, groups = matrix.copy(), block.groups()
         if block.filled is not None:
             cells[-1] += block.filled[:-1] @ cells[:-1]
-        first = [] if block.rows is not None or block.merged is not None else _cells_of(block)
-        scale = (matrix**2).sum(axis=1)
-        first = [k for k in first if scale[k] > 0.0]
-        kept = np.ones(block.features)
-        members = [np.flatnonzero(groups == groups[k]) for k in first]
-        for output, own in enumerate(theta[:, :-1][:, part] if first else ()):
+        # one feature of every group of levels, or the slot of missing cells
+        first, scale = np.unique(groups, return_index=True)[1], (matrix**2).sum(axis=1)
+        if block.ordered:
+            first = np.full(int(block.filled is not None), block.features - 1)
+        if block.rows is not None or block.merged is not None:
+            first = first[:0]
+        first = first[(groups[first] >= 0) & (scale[first] > 0.0)]
+        there, kept = groups >= 0, np.ones(block.features)
+        members = np.bincount(groups[there])[groups[first]]
+        counts = size * np.bincount(groups[there], block.shares[there])[groups[first]]
+        for output, own in enumerate(theta[:, :-1][:, part] if len(first) else ()):
             mean = float(coords.centre[part] @ own)
             factors = held_by_people(
-                (cells[first] @ own) - mean,
-                np.array([size * float(block.shares[each].sum()) for each in members]),
-                np.array([max(size * block.noise, 1e-9) * len(each) ** 0.5 for each in members]),
-                ridge / scale[first], push / np.sqrt(scale[first]), float(shares[output]),
-                pure=pure,
+                (cells[first] @ own) - mean, counts,
+                max(size * block.noise, 1e-9) * np.sqrt(members), ridge / scale[first],
+                push / np.sqrt(scale[first]), float(shares[output]), pure=pure,
             )  # fmt: skip
-            for each, factor, k in zip(members, factors, first, strict=True):
+            for k, factor in zip(first, factors, strict=True):
+                own_group = groups == groups[k]
                 effect = mean + factor * (float(cells[k] @ own) - mean)
                 beside = float((cells[k] - matrix[k]) @ own)  # the hats of a missing cell
-                coef[output, row + each] = effect - beside
-                kept[each] = factor
+                coef[output, row + np.flatnonzero(own_group)] = effect - beside
+                kept[own_group] = factor
         noise = tuple((kept * np.array(bar.cells)).tolist())
         found.append(replace(bar, cells=noise))
         row, start = row + block.features, start + width
     return coef, found
-
-
-def _cells_of(block: Block) -> list[int]:
-    """Return the first feature of every group of levels, or the slot of missing cells."""
-    groups = block.groups()
-    places = [block.features - 1] if block.filled is not None else []
-    if not block.ordered:
-        places = np.unique(groups, return_index=True)[1].tolist()
-    return [place for place in places if groups[place] >= 0]
 
 
 def best_slope(
@@ -143,7 +137,11 @@ def best_slope(
 def mean_for(mean: float, spread: float, wider: float) -> float:
     """Return the mean of scores that keeps the mean probability when their spread changes."""
     share = WEIGHTS @ expit(mean + spread * NODES)
-    return float(brentq(lambda m: WEIGHTS @ expit(m + wider * NODES) - share, -80.0, 80.0))
+    for _ in range(30):
+        p = expit(mean + wider * NODES)
+        step = (share - WEIGHTS @ p) / max(WEIGHTS @ (p * (1.0 - p)), 1e-12)
+        mean += float(np.clip(step, -1.0, 1.0))
+    return mean
 
 
 def score_cells(scores: Floats, labels: Integers, mean: float, width: float) -> Entries:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter, getitem
+from operator import attrgetter, getitem, methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,11 +126,12 @@ class FittedTable:
 
     def times(self, slope: float, shift: float) -> "FittedTable":
         """Return the model with scores further from their mean, and this moved."""
-        bars = self.bars and {name: each.times(slope) for name, each in self.bars.items()}
+        times = methodcaller("times", slope)
+        bars = self.bars and dict(zip(self.bars, map(times, self.bars.values()), strict=True))
         return replace(
             self, coef=slope * self.coef, bars=bars, mean=self.mean + shift,
             intercept=self.mean + shift + slope * (self.intercept - self.mean),
-            pairs=tuple(pair.times(slope) for pair in self.pairs),
+            pairs=tuple(map(times, self.pairs)),
         )  # fmt: skip
 
 
