@@ -170,7 +170,8 @@ class LabelTarget:
         """Return the share of the label that each output speaks for, as classes are weighted."""
         sums = np.maximum(counts.sums, counts.deviation) * self.factors(counts)
         found = np.maximum(sums, 1e-6) / np.maximum(sums, 1e-6).sum()
-        return np.clip(found[1:] if self.cells == 2 else found, _LEAST_SHARE, 1.0 - _LEAST_SHARE)
+        own = found[1:] if self.cells == 2 else found
+        return np.asarray(np.clip(own, _LEAST_SHARE, 1.0 - _LEAST_SHARE))
 
     def _odds(self, counts: TargetCounts) -> float:
         sums = np.maximum(counts.sums, counts.deviation) * self.factors(counts)
