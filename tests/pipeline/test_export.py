@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import card_evaluator
 
+from helpers import card_evaluator
 from noisette import (
     AdditiveClassifier,
     AdditiveRegressor,

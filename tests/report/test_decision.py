@@ -10,6 +10,7 @@ from noisette import Ledger
 from noisette.core import mechanisms, plans
 from noisette.core.guarantee import Guarantee
 from noisette.core.theorems import THEOREMS, grounds_of
+from noisette.fitting.losses import LOSSES
 from noisette.report import Subject, attack_power, curve_of, model_page
 from noisette.report.numbers import delta_words, factor_words
 from noisette.report.proofs import MEANINGS
@@ -161,6 +162,11 @@ def test_every_ground_of_a_cited_theorem_has_a_sentence():
     assert below <= set(MEANINGS) <= THEOREMS
     assert not [name for name, words in MEANINGS.items() if words.startswith("The same")]
     assert all(words.endswith(".") for words in MEANINGS.values())
+
+
+def test_the_proofs_of_every_loss_have_a_sentence():
+    cited = {proof for loss in LOSSES.values() for proof in loss.proofs}
+    assert cited <= set(MEANINGS)
 
 
 def test_the_statement_is_in_paragraphs():
