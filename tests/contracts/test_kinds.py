@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ from noisette.tables.kinds.base import Reading, for_texts
 from noisette.tables.kinds.kind import Kind
 from noisette.tables.kinds.numeric import number_column
 from noisette.tables.kinds.weekday import WEEK, Weekday
-from noisette.tables.pipeline.card import card_of, onnx_of
+from noisette.tables.pipeline.card import KNOWN, card_of, onnx_of
 from noisette.tables.pipeline.cell_counts import state_of
 from noisette.tables.pipeline.effects import effects_in, weights_in
 from noisette.tables.pipeline.table_page import facts_of, page_of
@@ -227,12 +227,13 @@ def assert_card_and_graph_score_as_the_columns_do(schema: Schema, texts: list[st
         dict(zip(texts, expected.tolist(), strict=True)), abs=1e-9
     )
     onnxruntime = pytest.importorskip("onnxruntime")
-    try:
-        graph = onnx_of(model).SerializeToString()
-    except InvalidParameter as refusal:  # a card may say what has no form in ONNX
-        assert f"column {name!r} cannot be part of an ONNX graph" in str(refusal)  # noqa: PT017
+    if card["columns"][0].keys() - KNOWN:  # a card may say what has no form in ONNX
+        with pytest.raises(InvalidParameter, match="cannot be part of an ONNX graph"):
+            onnx_of(model)
         return
-    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        onnx_of(model).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     inputs = {name: fed(card["columns"][0], schema.columns[0], texts), "z": table["z"]}
     (shown,) = session.run(["score"], inputs)
     assert dict(zip(texts, shown[:, 0], strict=True)) == pytest.approx(
@@ -280,7 +281,7 @@ class Clock(Reading):
     """Times of the day, and numbers from 0 to 24: a reading of its own, as a stranger writes it."""
 
     kind, word = "clock", "time"
-    told = {"range": [0, 24], "texts": [[r"(\d\d?):([0-5]\d)", [1, 1 / 60]]]}  # noqa: RUF012
+    told: ClassVar[Any] = {"range": [0, 24], "texts": [[r"(\d\d?):([0-5]\d)", [1, 1 / 60]]]}
 
     def numbers(self, cells, missing=()):
         """Return hours since midnight; NaN where a cell is none, or a code."""

@@ -28,10 +28,11 @@ from noisette.tables.kinds.rows import slices
 CARD = 2
 """The format of scoring cards."""
 _OPSET, _TABLES = 17, 3  # of ONNX, and of its part for tables
-_KNOWN = {
+KNOWN = {
     "name", "slots", "levels", "other", "cycle", "views", "knots", "weights", "missing", "codes",
     "range", "texts", "days", "forms",
 }  # fmt: skip
+"""What a card may say of a column of a table that goes into an ONNX graph."""
 MATRIX = "X"
 """The input of a model of matrices."""
 
@@ -132,7 +133,7 @@ class _Graph:
     def column(self, column: dict[str, Any]) -> Any:
         """Add what a column adds; return the description of its input."""
         name, kind = column["name"], self._types.DOUBLE
-        if unknown := sorted(column.keys() - _KNOWN):
+        if unknown := sorted(column.keys() - KNOWN):
             raise InvalidParameter(
                 f"column {name!r} cannot be part of an ONNX graph, which has no form for "
                 f"{', '.join(unknown)} of its scoring card; export the card."
