@@ -100,7 +100,7 @@ def test_a_field_with_a_label_is_read_and_written_by_its_type(labelled):
     form = FORM | {"loss": "hinge", "counts": "0,25", "workers": "3", "force": "True"}
     made = forecast.job_from(form, Job())
     assert (made.loss, made.counts, made.workers, made.force) == ("hinge", 0.25, 3, True)
-    assert forecast.as_form(made) == form | {"counts": "0.25"}
+    assert forecast.as_form(made).items() >= (form | {"counts": "0.25"}).items()
     shown = forecast.as_form(forecast.job_from(FORM, made))
     assert [shown[name] for name in ("loss", "counts", "workers", "force")] == ["", "", "", "False"]
     for name, said in (("counts", "a number"), ("workers", "a whole number")):
