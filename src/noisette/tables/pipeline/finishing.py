@@ -98,8 +98,9 @@ def finished_cells(
             first = first[:0]
         first = first[(groups[first] >= 0) & (scale[first] > 0.0)]
         there, kept = groups >= 0, np.ones(block.features)
-        members = np.bincount(groups[there])[groups[first]]
-        counts = size * np.bincount(groups[there], block.shares[there])[groups[first]]
+        if len(first):  # shares of a column that is counted by places are not those of features
+            members = np.bincount(groups[there])[groups[first]]
+            counts = size * np.bincount(groups[there], block.shares[there])[groups[first]]
         for output, own in enumerate(theta[:, :-1][:, part] if len(first) else ()):
             mean = float(coords.centre[part] @ own)
             factors = held_by_people(
