@@ -109,7 +109,13 @@ def test_json_of_train_has_the_steps(home, tmp_path):
         run("train", home / "raw.csv", "--schema", home / "facts.toml", "--epsilon", 2, "--delta",
             1e-6, "--learn", "--out", tmp_path / "m", "--json")[0]
     )  # fmt: skip
-    assert [step["step"] for step in answer["steps"]] == ["knots", "levels", "shares", "weights"]
+    assert [step["step"] for step in answer["steps"]] == [
+        "knots",
+        "levels",
+        "shares",
+        "weights",
+        "calibration",
+    ]
     assert all(0.0 < float(step["epsilon_alone"]) < 2.0 for step in answer["steps"])
 
 
