@@ -14,7 +14,7 @@ share what they know, and each is drawn to the others already.
 **Slope.** Noise and regularisation make scores too flat or too steep. Where weights have the
 variance t in coordinates of variance s, the released weight is a w + e with a = h s / (h s + L) and
 e of variance q, and the best multiple of the released score is sum s a t / sum s (a^2 t + q). Then
-the intercept is set so that the mean probability is the released share of the label.
+the intercept is moved so that the mean probability stays what it was.
 
 **Calibration.** Where public facts leave room, one more noisy vector is bought. A person with the
 probability p and the residual r = y - p adds |r| to a cell of the own label and p (1 - p) to
@@ -40,7 +40,7 @@ KNOTS = np.linspace(-1.0, 1.0, 5)
 """Between which curvature is divided, in units of `REACH` deviations of the score."""
 REACH = 2.5
 SCORE_CELLS = 4 + len(KNOTS)
-_DOUBT = 0.3  # beforehand, about shift and slope
+_DOUBT, _LEAST_SLOPE = 0.3, 0.05  # beforehand, about shift and slope
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 WEIGHTS /= WEIGHTS.sum()
 
@@ -176,8 +176,11 @@ def slope_and_shift(
     x, held = np.stack([np.ones(len(KNOTS)), KNOTS]), weight * np.maximum(sums[4:], 0.0)
     bent = (x * held) @ x.T
     # what is divided between two knots has too large a square, by a sixth of their distance^2
-    bent[1, 1] = max(bent[1, 1] - held.sum() * (KNOTS[1] - KNOTS[0]) ** 2 / 6.0, bent[1, 1] / 4.0)
+    # (never below what the mean alone gives, so that the curvature stays one)
+    least = bent[0, 1] ** 2 / max(bent[0, 0], 1e-300)
+    square = bent[1, 1] - held.sum() * (KNOTS[1] - KNOTS[0]) ** 2 / 6.0
+    bent[1, 1] = max(square, least + (bent[1, 1] - least) / 4.0)
     prior = np.diag([_DOUBT, _DOUBT * REACH * width]) ** 2
     doubt = bent + 2.0 * deviation**2 * float(factors @ factors) * np.eye(2)
     found = prior @ bent @ np.linalg.solve(bent @ prior @ bent + doubt, gradient)
-    return 1.0 + float(found[1]) / (REACH * width), float(found[0])
+    return max(1.0 + float(found[1]) / (REACH * width), _LEAST_SLOPE), float(found[0])

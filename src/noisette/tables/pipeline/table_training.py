@@ -187,9 +187,7 @@ class TableTraining(Algorithm[PreparedTable]):
         work = TableRun(self, sample, prepared)
         first = 0
         for step, ready in prepared.steps:
-            if isinstance(
-                step, LearnCalibration
-            ):  # behind the model, and what hides where it stopped
+            if isinstance(step, LearnCalibration):  # behind the model's two leaves
                 fitted = work.model(passage.after(first))
                 return work.corrected(fitted, step, ready, passage.after(first + 2))
             work.learn(step, ready, passage.after(first))
