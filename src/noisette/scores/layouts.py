@@ -235,13 +235,10 @@ def _called(method: Any, X: Any) -> Any:
     of an edge a score lies. So rows go in blocks of one size, the last one filled up.
     """
     # proof: ROW-LOCAL
-    count = (
-        X.shape[0]
-        if hasattr(X, "shape")
-        else len(next(iter(X.values())) if isinstance(X, Mapping) else X)
-    )
-    places = np.minimum(np.arange(-(-count // _BLOCK) * _BLOCK), count - 1)
     try:
+        column = next(iter(X.values())) if isinstance(X, Mapping) else X
+        count = column.shape[0] if hasattr(column, "shape") else len(column)
+        places = np.minimum(np.arange(-(-count // _BLOCK) * _BLOCK), count - 1)
         parts = np.split(places, range(_BLOCK, len(places), _BLOCK))
         found = np.concatenate([np.asarray(method(taken(X, part))) for part in parts])
         return found[:count] if len(found) == len(places) else found
