@@ -37,6 +37,7 @@ from noisette.fitting.algorithms import (
     WhitenedObjective,
 )
 from noisette.fitting.losses import Hinge, HuberHinge, Logistic, Softmax, SoftplusHinge
+from noisette.fitting.losses.rows import row_products
 
 module = importlib.import_module("noisette.fitting.algorithms.whitening")
 
@@ -371,3 +372,15 @@ def test_an_epsilon_beyond_floating_point_is_refused_in_a_sentence(
     except NoisetteError:
         return
     assert accounting.epsilon(prepared.plan, delta=1e-5, adjacency=relation) <= budget
+
+
+@pytest.mark.parametrize("wide", [5, 33, 100])
+def test_a_row_is_mapped_alike_however_many_there_are(wide: int) -> None:
+    """A dense product rounds a row by how many there are: one record more moved all others."""
+    generator = np.random.default_rng(0)
+    X, matrix = generator.normal(size=(700, wide)), generator.normal(size=(wide, wide))
+    whole = row_products(X, matrix)
+    np.testing.assert_allclose(whole, X @ matrix, rtol=1e-12, atol=1e-12)
+    for n in (1, 2, 3, 63, 64, 65, 331, 698, 699):
+        assert np.array_equal(row_products(X[:n], matrix), whole[:n])
+        assert np.array_equal(row_products(X[n:], matrix), whole[n:])

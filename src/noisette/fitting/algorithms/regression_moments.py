@@ -28,6 +28,7 @@ from noisette.fitting.algorithms.second_moment import bits_of_squares, on_public
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses.blocks import weighted
 from noisette.fitting.losses.partitioned import rows_of
+from noisette.fitting.losses.rows import row_products
 
 _PAID = 1.0 + 3e-7  # a scaled sum rounds by 2^-53 of itself in both worlds, 2^30 at most
 _AT_BOUND = 1.0 - 2.0**-40  # a target that was cut is 1 in size but for rounding
@@ -158,7 +159,7 @@ class Whitener:
     def __call__(self, block: Any) -> Floats:
         """Return the mapped rows, each cut by itself."""
         # proof: WHITENING
-        moved = block @ self.map
+        moved = row_products(block, self.map)
         dense = moved.toarray() if sparse.issparse(moved) else moved
         return np.asarray(clip_rows(dense, self.bound))
 

@@ -39,7 +39,7 @@ from noisette.fitting.algorithms.second_moment import second_moment, whitener
 from noisette.fitting.clipping import clip_rows
 from noisette.fitting.losses import Loss
 from noisette.fitting.losses.base import MarginLoss
-from noisette.fitting.losses.rows import Rows
+from noisette.fitting.losses.rows import Rows, row_products
 
 
 class NoisyWeights(list[Floats]):
@@ -145,7 +145,7 @@ class WhitenedObjective(Algorithm[PreparedModel]):
 
 def _whitened(map_: Floats, bound: float, rows: Any) -> Any:
     """Return the rows in the released coordinates, each cut by itself."""
-    moved = [np.asarray(block @ map_) for _, block in Rows(rows).blocks()]
+    moved = [np.asarray(row_products(block, map_)) for _, block in Rows(rows).blocks()]
     # proof: WHITENING
     return clip_rows(np.concatenate(moved or [np.zeros((0, len(map_)))]), bound)
 

@@ -269,3 +269,14 @@ def _repeats(cut: tuple[slice, Any]) -> bool:
     starts = columns.indptr[1:-1]
     same[starts[(starts > 0) & (starts < len(columns.indices))] - 1] = False
     return bool(np.any(same))
+
+
+def row_products(block: Any, matrix: Any) -> Any:
+    """Return block @ matrix, to the bit a function of each row alone.
+
+    A dense product rounds a row by how many there are; filled up to whole tiles, it does not.
+    """
+    if sparse.issparse(block):
+        return block @ matrix
+    spare = -block.shape[0] % _MIN_ROWS
+    return (np.pad(block, ((0, spare), (0, 0))) @ matrix)[: block.shape[0]]
